@@ -1,0 +1,131 @@
+"""The event algebra as frozen values (SEMANTICS 3). Languages build these, the plan rewrites them, `semantics.py` defines them.
+
+Every operator has an output schema and the piece of text it came from. Expressions use sides (see `expressions.py`);
+after lowering, names matter only to people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from keuka.diagnostics import Span
+from keuka.expressions import Expression
+from keuka.schema import Schema
+
+
+@dataclass(frozen=True)
+class Source:
+    """The events of an input stream."""
+
+    stream: str
+    schema: Schema
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Published:
+    """The output of another query, read under the name it was published by. Its meaning is that of `input`."""
+
+    name: str
+    input: Operator
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+@dataclass(frozen=True)
+class Filter:
+    """The events whose predicate is true."""
+
+    input: Operator
+    predicate: Expression
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def schema(self) -> Schema:
+        return self.input.schema
+
+
+@dataclass(frozen=True)
+class Map:
+    """Each event with its payload replaced: one expression per attribute of `schema`."""
+
+    input: Operator
+    items: tuple[Expression, ...]
+    schema: Schema
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Union:
+    """Bag union; all inputs have the same types in the same order, the names are those of `schema`."""
+
+    inputs: tuple[Operator, ...]
+    schema: Schema
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Next:
+    """Each first event with the first events that follow it and satisfy `skip`, kept if they satisfy `take`.
+
+    Payload: the first input's attributes, then the second's. `skip` and `take` use sides 0 and 1 and DUR.
+    """
+
+    first: Operator
+    second: Operator
+    skip: Expression
+    take: Expression
+    schema: Schema
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Runs of the second input that an event of the first starts.
+
+    Payload: the first input's attributes as they were, then the same attributes after the latest step. `skip`, `step` and
+    `update` use sides 0 (the starting event), 1 (the candidate), 2 (the values after the previous step) and DUR (in predicates).
+    `update` has one expression per attribute of the first input.
+    """
+
+    first: Operator
+    second: Operator
+    skip: Expression
+    step: Expression
+    update: tuple[Expression, ...]
+    schema: Schema
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+Operator = Source | Published | Filter | Map | Union | Next | Fold
+
+
+def inputs(operator: Operator) -> tuple[Operator, ...]:
+    """The operators it reads, first input first."""
+    if isinstance(operator, Source):
+        return ()
+    if isinstance(operator, Union):
+        return operator.inputs
+    if isinstance(operator, Next | Fold):
+        return (operator.first, operator.second)
+    return (operator.input,)
+
+
+def walk(operator: Operator) -> Iterator[Operator]:
+    """The operator and everything below it, each occurrence once, parents first."""
+    stack = [operator]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(inputs(node)))
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a query text means: named output streams in the order of the text; an unnamed query has the name `''`."""
+
+    outputs: tuple[tuple[str, Operator], ...]

@@ -1,0 +1,151 @@
+"""The meaning of the algebra, typed in from SEMANTICS 3: slow, obvious, and what everything else is compared with.
+
+In come an operator and the events of its sources, all of them at once; out come the events of its output, in the order of `end`.
+No epochs are processed here, no instances kept: each definition is a loop over whole streams.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from keuka.algebra import values
+from keuka.algebra.operators import Filter, Fold, Map, Next, Operator, Published, Source, Union
+from keuka.algebra.values import ERROR, Value
+from keuka.errors import data_error
+from keuka.expressions import Expression, show
+from keuka.schema import MAX_TICK
+
+
+@dataclass(frozen=True)
+class Event:
+    """A payload and its header; `contributors` are the (stream, row) pairs of the source events behind it, in order."""
+
+    payload: tuple[Value, ...]
+    start: int
+    end: int
+    contributors: tuple[tuple[str, int], ...] = ()
+
+    def follows(self, other: Event) -> bool:
+        return self.start > other.end
+
+    def then(self, candidate: Event, payload: tuple[Value, ...]) -> Event:
+        """The concatenation with a later event, under a given payload."""
+        return Event(payload, self.start, candidate.end, self.contributors + candidate.contributors)
+
+
+def evaluate(operator: Operator, streams: Mapping[str, Sequence[Event]]) -> list[Event]:
+    """All events of the operator's output, as a bag: sorted by `end`, otherwise in no particular but always the same order."""
+    return sorted(_events(operator, streams), key=lambda event: event.end)
+
+
+def _events(operator: Operator, streams: Mapping[str, Sequence[Event]]) -> Iterator[Event]:
+    match operator:
+        case Source():
+            yield from streams[operator.stream]
+        case Published():
+            yield from evaluate(operator.input, streams)
+        case Filter():
+            yield from _filter(operator, evaluate(operator.input, streams))
+        case Map():
+            yield from _map(operator, evaluate(operator.input, streams))
+        case Union():
+            for one in operator.inputs:
+                yield from evaluate(one, streams)
+        case Next():
+            yield from _next(operator, evaluate(operator.first, streams), evaluate(operator.second, streams))
+        case Fold():
+            yield from _fold(operator, evaluate(operator.first, streams), evaluate(operator.second, streams))
+
+
+def _filter(operator: Filter, events: list[Event]) -> Iterator[Event]:
+    for event in events:
+        if _holds(operator.predicate, (event.payload,), event):
+            yield event
+
+
+def _map(operator: Map, events: list[Event]) -> Iterator[Event]:
+    for event in events:
+        payload = _payload(operator.items, (event.payload,), event)
+        yield Event(payload, event.start, event.end, event.contributors)
+
+
+def _next(operator: Next, firsts: list[Event], seconds: list[Event]) -> Iterator[Event]:
+    for first in firsts:
+        for second in _first_following(first, seconds, operator.skip, first.payload):
+            joined = first.then(second, first.payload + second.payload)
+            if _holds(operator.take, (first.payload, second.payload), joined):
+                yield joined
+
+
+@dataclass(frozen=True)
+class _Run:
+    """An element of T(n): the event that started it, the values after the latest step, and both as one event."""
+
+    origin: Event
+    last: tuple[Value, ...]
+    event: Event
+
+
+def _fold(operator: Fold, firsts: list[Event], seconds: list[Event]) -> Iterator[Event]:
+    runs = [_Run(first, first.payload, first) for first in firsts]
+    while runs:
+        runs = [longer for run in runs for longer in _step(operator, run, seconds)]
+        yield from [run.event for run in runs]
+
+
+def _step(operator: Fold, run: _Run, seconds: list[Event]) -> Iterator[_Run]:
+    """The elements of T(n+1) that an element of T(n) gives."""
+    first = run.origin.payload
+    for second in _first_following(run.event, seconds, operator.skip, first, run.last):
+        sides = (first, second.payload, run.last)
+        joined = run.event.then(second, ())
+        if _holds(operator.step, sides, joined):
+            last = _payload(operator.update, sides, joined)
+            yield _Run(run.origin, last, run.event.then(second, first + last))
+
+
+def _first_following(
+    event: Event, seconds: list[Event], skip: Expression, first: tuple[Value, ...], last: tuple[Value, ...] = ()
+) -> list[Event]:
+    """The first of C in the interval model: the events that follow and satisfy `skip`, those with the smallest `end`.
+
+    `skip` is evaluated for all candidates of the deciding epoch and for none of later ones: an overflow there is one
+    that nobody who reads the stream in order would have met.
+    """
+    candidates = [second for second in seconds if second.follows(event)]
+    for _, epoch in itertools.groupby(candidates, key=lambda candidate: candidate.end):
+        found = [second for second in epoch if _holds(skip, (first, second.payload, last), event.then(second, ()))]
+        if found:
+            return found
+    return []
+
+
+_Sides = tuple[tuple[Value, ...], ...]  # payloads by side, see `expressions.py`
+
+
+def _holds(predicate: Expression, sides: _Sides, event: Event) -> bool:
+    """Is the predicate true (not false, not unknown) of the event the sides make up?"""
+    value = values.evaluate(predicate, sides, min(event.end - event.start + 1, MAX_TICK))
+    if value is ERROR:
+        raise _overflow(predicate, event)
+    return value is True
+
+
+def _payload(items: tuple[Expression, ...], sides: _Sides, event: Event) -> tuple[Value, ...]:
+    payload = tuple([values.evaluate(item, sides) for item in items])
+    for item, value in zip(items, payload, strict=True):
+        if value is ERROR:
+            raise _overflow(item, event)
+    return payload
+
+
+def _overflow(expression: Expression, event: Event) -> Exception:
+    rows = ", ".join([f"row {row} of `{stream}`" for stream, row in event.contributors])
+    return data_error(
+        "K507",
+        f"the value of `{show(expression, sided=True)}` does not fit into 64 bits",
+        "calculate with doubles: multiply by 1.0 first",
+        where=f"at {rows}" if rows else f"at the event from {event.start} to {event.end}",
+    )

@@ -1,0 +1,112 @@
+"""From a linear-plus expression to its automaton (cayuga-algebra.txt, section 3.3).
+
+Leaves are sources and published streams; the planner has already cut the query where it is not linear-plus.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from keuka.algebra.operators import Filter, Fold, Map, Next, Operator, Published, Source, Union, inputs
+from keuka.automaton.model import OUTPUT, Automaton, Bind, Edge, Keep, Start, State, Step
+from keuka.expressions import Call, Duration, Expression, Literal, can_fail, conjuncts
+from keuka.schema import MAX_TICK, Type
+
+
+def build(operator: Operator) -> Automaton:
+    """The automaton whose output is the operator's. Right operands must be unary over a leaf."""
+    ports: list[str] = []
+    starts: list[Start] = []
+    states: list[State] = []
+
+    def port_of(leaf: Source | Published) -> int:
+        name = stream_name(leaf)
+        if name not in ports:
+            ports.append(name)
+        return ports.index(name)
+
+    def connect(node: Operator, edge: Edge, tag: int) -> None:
+        if isinstance(node, Filter):
+            connect(node.input, replace(edge, steps=(Keep(node.predicate), *edge.steps)), tag)
+        elif isinstance(node, Map):
+            connect(node.input, replace(edge, steps=(Bind(node.items), *edge.steps)), tag)
+        elif isinstance(node, Union):
+            for side in node.inputs:
+                connect(side, edge, tag)
+                tag += n_leaves(side)
+        elif isinstance(node, Next | Fold):
+            leaf, steps = candidate_of(node.second)
+            take = node.take if isinstance(node, Next) else node.step
+            update = None if isinstance(node, Next) else node.update
+            tag_of_second = tag + n_leaves(node.first)
+            index = len(states)
+            state = State(port_of(leaf), steps, node.first.schema, node.second.schema, node.skip, take, update, edge, tag_of_second)
+            states.append(replace(state, window=window_of(state, states)))
+            connect(node.first, Edge((), index), tag)
+        else:
+            starts.append(Start(port_of(node), edge, tag))
+
+    connect(operator, Edge((), OUTPUT), 0)
+    return Automaton(tuple(ports), tuple(starts), tuple(states), operator.schema)
+
+
+
+
+def stream_name(leaf: Source | Published) -> str:
+    """Published streams and sources never share a name (K306)."""
+    return leaf.stream if isinstance(leaf, Source) else leaf.name
+
+
+def n_leaves(operator: Operator) -> int:
+    """How many source occurrences stand below, those inside published streams included."""
+    count, stack = 0, [operator]
+    while stack:
+        node = stack.pop()
+        count += isinstance(node, Source)
+        stack.extend(inputs(node))
+    return count
+
+
+def candidate_of(operator: Operator) -> tuple[Source | Published, tuple[Step, ...]]:
+    """The leaf of a unary chain, and the steps from its events to the chain's."""
+    steps: tuple[Step, ...] = ()
+    while not isinstance(operator, Source | Published):
+        assert isinstance(operator, Filter | Map), "the planner cuts at every other right operand"
+        steps = (Keep(operator.predicate) if isinstance(operator, Filter) else Bind(operator.items), *steps)
+        operator = operator.input
+    return operator, steps
+
+
+def window_of(state: State, states: list[State]) -> int:
+    """The largest DUR at which a candidate can still lead to a result. DUR only grows, so instances beyond it are useless.
+
+    A bound in `skip` makes later candidates irrelevant. Bounds further on do too, but dropping the instance for them means that
+    what stands before them is no longer evaluated, so they count only if none of that can fail.
+    """
+    bound = bound_of(state.skip)
+    if any(can_fail(e) for e in (state.skip, state.take, *(state.update or ()))):
+        return bound
+    bound = min(bound, bound_of(state.take))
+    for step in state.edge.steps:
+        if isinstance(step, Keep):
+            bound = min(bound, bound_of(step.predicate))
+        if any(can_fail(e) for e in ((step.predicate,) if isinstance(step, Keep) else step.items)):
+            return bound
+    return bound if state.edge.target == OUTPUT else min(bound, states[state.edge.target].window)
+
+
+def bound_of(predicate: Expression) -> int:
+    """The largest DUR a predicate can hold at, as far as one of its terms says so."""
+    return min([_bound_of_term(term) for term in conjuncts(predicate)], default=MAX_TICK)
+
+
+def _bound_of_term(term: Expression) -> int:
+    if not isinstance(term, Call) or term.op not in ("lt", "le", "eq", "gt", "ge"):
+        return MAX_TICK
+    left, right, op = term.args[0], term.args[1], term.op
+    if isinstance(right, Duration):
+        left, right, op = right, left, {"gt": "lt", "ge": "le", "lt": "gt", "le": "ge", "eq": "eq"}[op]
+    if not isinstance(left, Duration) or not isinstance(right, Literal) or right.type is not Type.INTEGER:
+        return MAX_TICK
+    assert isinstance(right.value, int)
+    return {"lt": right.value - 1, "le": right.value, "eq": right.value}.get(op, MAX_TICK)

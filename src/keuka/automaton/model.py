@@ -1,0 +1,75 @@
+"""An event automaton in the form that can be drawn (cayuga-algebra.txt, section 3.2).
+
+It comes from a linear-plus expression (`build.py`) and becomes programs over flat tables (`code.py`). A state waits for
+candidates of one port. Its filter edge is taken unless a candidate satisfies `skip`; a rebind edge exists for FOLD; the
+forward edge leads on through `steps`. Predicates of an edge apply to the tuple made so far (side 0).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from keuka.expressions import Expression
+from keuka.schema import MAX_TICK, Schema
+
+OUTPUT = -1
+
+
+@dataclass(frozen=True)
+class Keep:
+    """Go on only if the predicate holds of the tuple."""
+
+    predicate: Expression
+
+
+@dataclass(frozen=True)
+class Bind:
+    """Replace the tuple by these expressions over it."""
+
+    items: tuple[Expression, ...]
+
+
+Step = Keep | Bind
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A forward edge: what happens to a tuple on its way to a state or to the output."""
+
+    steps: tuple[Step, ...]
+    target: int  # index of a state, or OUTPUT
+
+
+@dataclass(frozen=True)
+class Start:
+    """Every event of the port enters the automaton along the edge."""
+
+    port: int
+    edge: Edge
+    tag: int  # which occurrence of a source in the query this is, for contributors
+
+
+@dataclass(frozen=True)
+class State:
+    """Instances waiting for their next candidate. `update` is None for NEXT; for FOLD it rebinds the current values."""
+
+    port: int
+    candidate: tuple[Step, ...]  # from the port's event to the candidate
+    first: Schema  # what an instance binds (for FOLD: twice, as it was and as it is now)
+    second: Schema
+    skip: Expression
+    take: Expression  # FOLD's step
+    update: tuple[Expression, ...] | None
+    edge: Edge
+    tag: int
+    window: int = MAX_TICK  # a candidate that makes DUR larger leads to no result
+
+
+@dataclass(frozen=True)
+class Automaton:
+    """States are numbered so that an edge leads to a smaller number; ports name the streams that are read."""
+
+    ports: tuple[str, ...]
+    starts: tuple[Start, ...]
+    states: tuple[State, ...]
+    schema: Schema

@@ -1,0 +1,170 @@
+"""The plan as flat arrays, and as bytes: the only form in which a query reaches the kernel.
+
+Comes after `code.py`; `kernel/layout.py` says what each array holds. Bytes are a fixed head (magic, version, checksum), a
+JSON part with names and shapes, and the arrays. Loading refuses what is damaged (K402) or newer (K403).
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from keuka.automaton.assembler import Pool
+from keuka.automaton.code import OperatorCode
+from keuka.diagnostics import Diagnostic
+from keuka.errors import QueryError
+from keuka.kernel.layout import ARRAYS, NARROW, VERSION, Malformed, check
+from keuka.schema import Schema, Type, attribute_of
+
+TYPE_CODES = {Type.BOOLEAN: 0, Type.INTEGER: 1, Type.DOUBLE: 2, Type.STRING: 3, Type.TIMESTAMP: 4, Type.OTHER: 5, Type.NULL: 1}
+_HEAD = struct.Struct("<8sIIQ")  # magic, version, checksum of what follows, length of the JSON part
+_MAGIC = b"KEUKATAB"
+
+IntArray = npt.NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True)
+class SourceColumns:
+    """The columns the plan reads of an input stream, in the order the kernel gets them."""
+
+    name: str
+    columns: tuple[str, ...]
+    types: tuple[Type, ...]
+
+
+@dataclass(frozen=True)
+class OutputColumns:
+    """A published result: the operator that computes it, what its rows look like, and the fingerprint of its meaning."""
+
+    name: str
+    operator: int
+    schema: Schema
+    fingerprint: bytes
+
+
+@dataclass(frozen=True)
+class Tables:
+    arrays: dict[str, IntArray]
+    texts: tuple[str, ...]
+    origins: tuple[str, ...]  # by program: the stream it runs on, for messages
+    sources: tuple[SourceColumns, ...]
+    outputs: tuple[OutputColumns, ...]
+    streams: tuple[str, ...]  # names of all streams, operators' included
+
+
+def assemble(
+    sources: Sequence[SourceColumns],
+    operators: Sequence[tuple[str, OperatorCode, Sequence[Type]]],  # name, code, types of its output columns
+    outputs: Sequence[OutputColumns],
+    pool: Pool,
+    contributors: bool,
+) -> Tables:
+    """Number everything and put it into arrays."""
+    streams = [s.name for s in sources] + [name for name, _, _ in operators]
+    rows: dict[str, list[Any]] = {name: [] for name in ARRAYS}
+    for types in [s.types for s in sources] + [t for _, _, t in operators]:
+        rows["stream"].append((len(rows["column_type"]), len(types)))
+        rows["column_type"].extend(TYPE_CODES[t] for t in types)
+    for _, code, _ in operators:
+        _add_operator(rows, code, streams)
+    rows["program"] = list(pool.programs)
+    rows["code"] = list(pool.code)
+    rows["operand"] = list(pool.operands)
+    rows["constant"] = list(pool.constants)
+    rows["constant_text"] = list(pool.constant_texts)
+    rows["set"] = list(pool.sets)
+    rows["settings"] = [VERSION, len(sources), int(contributors)]
+    arrays = {name: _array(name, values) for name, values in rows.items()}
+    return Tables(arrays, tuple(pool.texts), tuple(pool.origins), tuple(sources), tuple(outputs), tuple(streams))
+
+
+def _add_operator(rows: dict[str, list[Any]], code: OperatorCode, streams: list[str]) -> None:
+    first_port = len(rows["port"])
+    operator = (first_port, len(code.ports), len(rows["state"]), len(code.states), len(rows["start"]), len(code.starts))
+    rows["operator"].append(operator)
+    for port in code.ports:
+        rows["port"].append((streams.index(port.stream), len(rows["derived"]), len(port.derived)))
+        rows["derived"].extend((program, int(must_hold)) for program, must_hold in port.derived)
+    for start in code.starts:
+        rows["start"].append((first_port + start.port, start.program, start.gate))
+    for state in code.states:
+        slots, keys = (len(rows["slot_type"]), len(state.slot_types)), (len(rows["key"]), len(state.keys))
+        rows["state"].append((first_port + state.port, state.program, state.gate, *slots, *keys, state.window))
+        rows["slot_type"].extend(TYPE_CODES[t] for t in state.slot_types)
+        rows["key"].extend((column, slot, int(is_double)) for column, slot, is_double in state.keys)
+
+
+def _array(name: str, values: list[Any]) -> IntArray:
+    array = np.asarray(values, dtype=np.int32 if name in NARROW else np.int64)
+    n_columns = len(ARRAYS[name])
+    return np.ascontiguousarray(array.reshape(-1, n_columns) if n_columns else array.reshape(-1))
+
+
+def to_bytes(tables: Tables) -> bytes:
+    names = list(ARRAYS)
+    meta = {
+        "arrays": [[name, list(tables.arrays[name].shape)] for name in names],
+        "texts": tables.texts,
+        "origins": tables.origins,
+        "sources": [[s.name, s.columns, [t.value for t in s.types]] for s in tables.sources],
+        "outputs": [[o.name, o.operator, _schema_text(o.schema), o.fingerprint.hex()] for o in tables.outputs],
+        "streams": tables.streams,
+    }
+    text = json.dumps(meta, separators=(",", ":")).encode()
+    body = text + b"".join([tables.arrays[name].tobytes() for name in names])
+    return _HEAD.pack(_MAGIC, VERSION, zlib.crc32(body), len(text)) + body
+
+
+def from_bytes(data: bytes) -> Tables:
+    """Tables as `to_bytes` wrote them; QueryError K402 or K403 for anything else."""
+    if len(data) < _HEAD.size or data[:8] != _MAGIC:
+        raise _damaged("they do not begin as tables do")
+    _, version, checksum, n_text = _HEAD.unpack_from(data)
+    if version > VERSION:
+        message = f"the tables have version {version}; this Keuka reads up to version {VERSION}"
+        raise QueryError(Diagnostic("K403", message, help=("update Keuka, or compile the query with this version",)))
+    body = data[_HEAD.size :]
+    if zlib.crc32(body) != checksum:
+        raise _damaged("the checksum does not fit; they were cut short or changed")
+    try:
+        tables = _read(json.loads(body[:n_text]), body[n_text:])
+        check(tables.arrays, list(tables.texts))
+    except (Malformed, ValueError, KeyError, TypeError, IndexError) as error:
+        raise _damaged(str(error)) from error
+    return tables
+
+
+def _damaged(why: str) -> QueryError:
+    return QueryError(Diagnostic("K402", "the compiled tables are damaged", label=why, help=("compile the query again",)))
+
+
+def _read(meta: dict[str, Any], data: bytes) -> Tables:
+    arrays: dict[str, IntArray] = {}
+    offset = 0
+    for name, shape in meta["arrays"]:
+        dtype = np.dtype(np.int32 if name in NARROW else np.int64)
+        size = int(np.prod(shape)) * dtype.itemsize
+        arrays[name] = np.frombuffer(data, dtype, count=size // dtype.itemsize, offset=offset).reshape(shape)
+        offset += size
+    sources = [SourceColumns(name, tuple(columns), tuple([Type(t) for t in types])) for name, columns, types in meta["sources"]]
+    outputs = [OutputColumns(n, op, _schema_of_text(s), bytes.fromhex(f)) for n, op, s, f in meta["outputs"]]
+    return Tables(arrays, tuple(meta["texts"]), tuple(meta["origins"]), tuple(sources), tuple(outputs), tuple(meta["streams"]))
+
+
+def _schema_text(schema: Schema) -> str:
+    arrow = pa.schema([pa.field(a.name, a.arrow) for a in schema.attributes])
+    return base64.b64encode(arrow.serialize().to_pybytes()).decode()
+
+
+def _schema_of_text(text: str) -> Schema:
+    arrow = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+    return Schema(tuple([attribute_of(f.name, f.type) for f in arrow]))

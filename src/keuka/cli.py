@@ -1,0 +1,433 @@
+"""The `keuka` command. Arguments come in; tables, files and messages go out, with the exit code 0, 2 (query) or 3 (data).
+
+Everything it does is a call of the public API; what stands here is how options are written and results are shown.
+Heavy imports are inside the functions that need them, so that `keuka --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from keuka.diagnostics import Diagnostic, listing, similar
+from keuka.errors import EXPLANATIONS, DataError, InternalError, KeukaError, QueryError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from rich.progress import Progress
+    from rich.table import Table
+
+    from keuka.events.sources import OpenStream, Stream
+    from keuka.query import Prepared, Query
+    from keuka.run.embedded import MatchBatch
+
+N_SHOWN = 20  # matches in the table when no `--limit` is given
+
+
+def run() -> NoReturn:
+    """The entry point of the installed command."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs one command and turns whatever goes wrong into a message and an exit code."""
+    try:
+        code = cli.main(args=list(arguments), prog_name="keuka", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        return 130
+    except BrokenPipeError:
+        # The reader of our output went away (`keuka match ... | head`). Python would complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except Exception as error:
+        if os.environ.get("KEUKA_DEBUG"):
+            raise
+        known = error if isinstance(error, KeukaError) else unexpected(error)
+        click.echo(coloured(str(known)), err=True, color=False if os.environ.get("NO_COLOR") else None)
+        return 2 if isinstance(known, QueryError) else 3 if isinstance(known, DataError) else 70
+    return int(code or 0)
+
+
+def unexpected(error: Exception) -> InternalError:
+    """What a user is told of an exception that should never have reached them."""
+    return InternalError(
+        Diagnostic(
+            "K901",
+            f"a bug in Keuka: {type(error).__name__}: {error}",
+            help=(
+                "please report it with the query and the smallest data that shows it",
+                "`KEUKA_DEBUG=1` shows where it happened; add that to the report",
+            ),
+        )
+    )
+
+
+def coloured(message: str) -> str:
+    """An error message with colours, which `click.echo` removes where nobody would see them."""
+    lines = message.split("\n")
+    for i, line in enumerate(lines):
+        if line.startswith("error["):
+            code, _, rest = line.partition(":")
+            lines[i] = click.style(code, fg="red", bold=True) + click.style(":" + rest, bold=True)
+        elif line.lstrip().startswith("= help:"):
+            lines[i] = click.style(line, fg="cyan")
+        elif line.lstrip().startswith("|") and "^" in line:
+            lines[i] = click.style(line, fg="red")
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What every command that works on a query is given: the query, its data, and how to read them."""
+
+    query: str
+    data: str | None
+    stream: tuple[str, ...]
+    time: tuple[str, ...]
+    lateness: tuple[str, ...]
+    unit: tuple[str, ...]
+    sort: bool
+    params: tuple[str, ...]
+
+
+def takes_query_and_data(command: Callable[..., None]) -> Callable[..., None]:
+    """The options behind `Arguments`, which the command gets as its first argument."""
+
+    @functools.wraps(command)
+    def with_arguments(**options: Any) -> None:
+        fields = {name: options.pop(name) for name in Arguments.__dataclass_fields__}
+        command(Arguments(**fields), **options)
+
+    options = (
+        click.argument("query"),
+        click.argument("data", required=False),
+        click.option("--stream", multiple=True, metavar="NAME=FILE", help="The data of one stream; once for each the query reads."),
+        click.option("--time", multiple=True, metavar="COLUMN", help="Time column; START,END for intervals; NAME=COLUMN for one stream."),
+        click.option("--lateness", multiple=True, metavar="DURATION", help="How far rows may be out of order ('5 s'); also NAME=DURATION."),
+        click.option("--unit", multiple=True, metavar="UNIT", help="Unit of integer times (s, ms, us, ...); also NAME=UNIT."),
+        click.option("--sort", is_flag=True, help="Read everything and sort it by time first."),
+        click.option("--params", multiple=True, metavar="NAME=VALUE", help="The value of a parameter :NAME; once for each."),
+    )
+    decorated: Callable[..., None] = with_arguments
+    for option in reversed(options):
+        decorated = option(decorated)
+    return decorated
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.version_option(package_name="keuka", message="keuka %(version)s")
+def cli() -> None:
+    """Find patterns in streams of events.
+
+    \b
+    keuka match rebound.cel ticks.parquet              the matches as a table
+    keuka match rebound.cel ticks.csv --out found.csv  the matches as a file
+    keuka check rebound.cel                            is the query right?
+    keuka explain rebound.cel ticks.parquet            how it is run
+    keuka error K304                                   what a code means
+
+    QUERY is a file, or a directory of *.cel files. Data may be CSV, Parquet, Arrow IPC or newline-delimited JSON.
+
+    Exit codes: 0; 2 for a mistake in the query or the command line; 3 for a mistake in the data.
+    """
+
+
+@cli.command()
+@takes_query_and_data
+@click.option("--output", metavar="NAME", help="The published stream that is wanted; the last query's if none is named.")
+@click.option("--contributors", is_flag=True, help="Add `_id` and `_contributors`, the events behind each match.")
+@click.option("--out", metavar="FILE", help="Write to a .parquet, .csv, .ndjson or .arrow file; - is standard output.")
+@click.option(
+    "--format", type=click.Choice(["parquet", "csv", "ndjson", "arrow"]), help="What to write if the name of FILE does not say it."
+)
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N matches.")
+def match(arguments: Arguments, output: str | None, contributors: bool, out: str | None, format: str | None, limit: int | None) -> None:
+    """Run QUERY over DATA; show its matches, or write them to a file.
+
+    \b
+    keuka match rebound.cel ticks.parquet --time ts
+    keuka match rebound.cel ticks.csv --params v=10000 --out matches.parquet
+    keuka match news.cel --stream Stock=ticks.parquet --stream News=news.ndjson --time Stock=ts --time News=at
+    cat ticks.ndjson | keuka match rebound.cel - --out - | head
+
+    DATA is the one stream the query reads; - is newline-delimited JSON from standard input.
+    """
+    from keuka.events.sinks import write_batches
+    from keuka.run.embedded import run as run_tables
+
+    began = time.perf_counter()
+    every = Path(arguments.query).is_dir() and output is None
+    prepared = prepare(arguments, outputs=None if every else () if output is None else (output,), contributors=contributors)
+    names = [columns.name for columns in prepared.tables.outputs]
+    if out is not None and len(names) > 1:
+        raise click.UsageError(f"--out holds one stream; choose with --output: {listing(names)}")
+    with EventCounter(prepared.opened) as seen:
+        batches = limited(run_tables(prepared.tables, prepared.opened, on_progress=seen), limit)
+        if out is None:
+            found = first_matches(batches, N_SHOWN if limit is None else limit)
+        else:
+            suffix = None if format is None else f".{format}"
+            n_written = write_batches(prepared.schema(names[0]), (batch.rows for batch in batches), out, suffix)
+    n_matches = print_tables(prepared, found) if out is None else n_written
+    seconds = time.perf_counter() - began
+    click.echo(f"{n_matches:,} {'match' if n_matches == 1 else 'matches'}, {seen.n_events:,} events, {seconds:.2f} s", err=True)
+
+
+@cli.command()
+@takes_query_and_data
+def check(arguments: Arguments) -> None:
+    """Say whether QUERY is right, and what it reads and gives.
+
+    \b
+    keuka check rebound.cel                    the text alone
+    keuka check rebound.cel ticks.parquet      names and types too, against the columns of the data
+
+    Nothing is run, and of the data only the columns are looked at.
+    """
+    import keuka
+
+    query = keuka.query(Path(arguments.query))
+    click.echo(f"reads       {listing(query.inputs)}")
+    if query.parameters:
+        click.echo(f"parameters  {listing(query.parameters)}")
+    if not has_data(arguments):
+        click.echo("The text is right. Give the data too, to check names and types against its columns.")
+        return
+    prepared = prepare(arguments)
+    for columns in prepared.tables.outputs:
+        click.echo(f"gives       `{columns.name}`")
+        schema = prepared.schema(columns.name)
+        width = max(map(len, schema.names))
+        for field in schema:
+            click.echo(f"            {field.name:{width}}  {field.type}")
+
+
+@cli.command()
+@takes_query_and_data
+@click.option("--verbose", is_flag=True, help="Show the plan after every rule that changed it.")
+@click.option("--format", type=click.Choice(["text", "json", "dot"]), default="text", show_default=True)
+def explain(arguments: Arguments, verbose: bool, format: str) -> None:
+    """Show what QUERY means and how it is run: algebra, rules, automaton, indices.
+
+    \b
+    keuka explain rebound.cel ticks.parquet
+    keuka explain rebound.cel ticks.parquet --verbose
+    keuka explain rebound.cel ticks.parquet --format dot | dot -Tsvg > rebound.svg
+    """
+    import keuka
+
+    query = keuka.query(Path(arguments.query))
+    streams = streams_of(query, arguments) if has_data(arguments) else None
+    click.echo(query.explain(streams, params=params_of(arguments), verbose=verbose, format=format))
+
+
+@cli.command()
+@click.argument("code", required=False)
+def error(code: str | None) -> None:
+    """Say what an error CODE means and what to do; list all codes without one.
+
+    \b
+    keuka error K304
+    """
+    if code is None:
+        for known, text in EXPLANATIONS.items():
+            click.echo(f"{known}  {text.partition('. ')[0].rstrip('.')}.")
+        return
+    if code.upper() not in EXPLANATIONS:
+        hint = "; ".join(similar(code.upper(), EXPLANATIONS)) or "`keuka error` lists all of them"
+        raise click.UsageError(f"there is no error `{code}`; {hint}")
+    click.echo(f"{code.upper()}: {EXPLANATIONS[code.upper()]}")
+
+
+def prepare(arguments: Arguments, outputs: tuple[str, ...] | None = None, contributors: bool = False) -> Prepared:
+    """The query bound to its data, ready to run; `outputs` as in `keuka.query.prepare`."""
+    import keuka
+    from keuka.query import prepare as prepare_query
+
+    query = keuka.query(Path(arguments.query))
+    streams = streams_of(query, arguments)
+    return prepare_query(query, streams, params=params_of(arguments), outputs=outputs, contributors=contributors)
+
+
+def has_data(arguments: Arguments) -> bool:
+    return arguments.data is not None or bool(arguments.stream)
+
+
+def params_of(arguments: Arguments) -> dict[str, object]:
+    """`v=10000` and `name=IBM`: values are written as in JSON, and what is not JSON is text."""
+    params: dict[str, object] = {}
+    for text in arguments.params:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise click.UsageError(f"--params `{text}` gives no value; write `{name}=...`")
+        try:
+            params[name] = json.loads(value)
+        except json.JSONDecodeError:
+            params[name] = value
+    return params
+
+
+def streams_of(query: Query, arguments: Arguments) -> dict[str, Stream]:
+    """The streams named on the command line; DATA stands for the only one the query reads."""
+    import keuka
+
+    if arguments.data is not None and arguments.stream:
+        raise click.UsageError("give either DATA or --stream, not both")
+    if not has_data(arguments):
+        raise click.UsageError(f"give the data of {listing(query.inputs)}: DATA, or --stream NAME=FILE")
+    files = dict(named(text, "--stream") for text in arguments.stream)
+    if arguments.data is not None:
+        if len(query.inputs) != 1:
+            raise click.UsageError(f"the query reads {listing(query.inputs)}; give each its data: --stream {query.inputs[0]}=...")
+        files = {query.inputs[0]: arguments.data}
+    names = tuple(files)
+    times = per_stream(arguments.time, names, "--time")
+    lateness = per_stream(arguments.lateness, names, "--lateness")
+    units = per_stream(arguments.unit, names, "--unit")
+    return {
+        name: keuka.Stream(file, time=time_of(times[name]), lateness=lateness[name], unit=units[name], sort=arguments.sort)
+        for name, file in files.items()
+    }
+
+
+def named(text: str, option: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise click.UsageError(f"{option} `{text}` does not say of which stream; write `NAME={text}`")
+    return name, value
+
+
+def per_stream(texts: Sequence[str], names: Sequence[str], option: str) -> dict[str, str | None]:
+    """The value of an option for each stream: `NAME=value` for one, a bare value for all that have none of their own."""
+    own: dict[str, str] = {}
+    common: str | None = None
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            common = text
+        elif name in names:
+            own[name] = value
+        else:
+            raise click.UsageError(f"{option} `{text}` names a stream that has no data; there are {listing(names)}")
+    return {name: own.get(name, common) for name in names}
+
+
+def time_of(text: str | None) -> str | tuple[str, str] | None:
+    """`ts`, or the columns `start,end` of intervals."""
+    if text is None or "," not in text:
+        return text
+    start, _, end = text.partition(",")
+    return start, end
+
+
+def limited(batches: Iterable[MatchBatch], limit: int | None) -> Iterator[MatchBatch]:
+    """The first matches, as many as wanted; nothing more is read once they are there."""
+    if limit is None:
+        yield from batches
+        return
+    for batch in batches if limit > 0 else ():
+        rows = batch.rows.slice(0, limit)
+        limit -= rows.num_rows
+        yield replace(batch, rows=rows)
+        if limit == 0:
+            return
+
+
+def first_matches(batches: Iterable[MatchBatch], n_shown: int) -> dict[str, tuple[list[dict[str, object]], int]]:
+    """For each output its first matches and the number of all."""
+    found: dict[str, tuple[list[dict[str, object]], int]] = {}
+    for batch in batches:
+        rows, n_rows = found.get(batch.output, ([], 0))
+        rows += batch.rows.slice(0, n_shown - len(rows)).to_pylist()
+        found[batch.output] = rows, n_rows + batch.rows.num_rows
+    return found
+
+
+def print_tables(prepared: Prepared, found: dict[str, tuple[list[dict[str, object]], int]]) -> int:
+    """Prints the first matches of every output and returns the number of all of them."""
+    from rich.console import Console
+
+    # A terminal decides itself how wide a table may be; in a pipe or a file it is as wide as it needs to be.
+    console = Console(width=None if sys.stdout.isatty() else 10_000, highlight=False, markup=False)
+    several = len(prepared.tables.outputs) > 1
+    for columns in prepared.tables.outputs:
+        rows, n_rows = found.get(columns.name, ([], 0))
+        if several:
+            click.echo(f"{columns.name}: {n_rows:,} {'match' if n_rows == 1 else 'matches'}")
+        if rows:
+            console.print(table_of(prepared.schema(columns.name), rows))
+        if n_rows > len(rows):
+            click.echo(f"... and {n_rows - len(rows):,} more; --limit shows more, --out writes all of them")
+        if several:
+            click.echo()
+    return sum(n_rows for _, n_rows in found.values())
+
+
+def table_of(schema: pa.Schema, rows: list[dict[str, object]]) -> Table:
+    import pyarrow as pa
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    for field in schema:
+        number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
+        table.add_column(field.name, justify="right" if number else "left")
+    for row in rows:
+        table.add_row(*[cell(value) for value in row.values()])
+    return table
+
+
+def cell(value: object) -> str:
+    """A value as a person reads it: ten digits of a double are enough, and null is not the text `None`."""
+    if value is None:
+        return "NULL"
+    return format(value, ".10g") if isinstance(value, float) else str(value)
+
+
+class EventCounter:
+    """Counts the events of a run; in a terminal it draws a bar once the run has taken a second."""
+
+    def __init__(self, opened: Sequence[OpenStream]) -> None:
+        sizes = [stream.n_rows for stream in opened]
+        self.n_total = None if None in sizes else sum(size for size in sizes if size is not None)
+        self.n_events = 0
+        self.began = time.perf_counter()
+        self.bar: Progress | None = None
+
+    def __enter__(self) -> EventCounter:
+        return self
+
+    def __call__(self, n_events: int) -> None:
+        self.n_events += n_events
+        if self.bar is None and sys.stderr.isatty() and time.perf_counter() - self.began > 1:
+            self.bar = self.start_bar()
+        if self.bar is not None:
+            self.bar.update(self.bar.task_ids[0], completed=self.n_events)
+
+    def start_bar(self) -> Progress:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (BarColumn(), TextColumn("{task.completed:,.0f} events"), TimeRemainingColumn())
+        bar = Progress(*columns, console=Console(stderr=True), transient=True)
+        bar.add_task("", total=self.n_total)
+        bar.start()
+        return bar
+
+    def __exit__(self, *_: object) -> None:
+        if self.bar is not None:
+            self.bar.stop()

@@ -1,0 +1,94 @@
+"""Places in query text, and what is wrong there, as values.
+
+Every stage of the query path speaks of mistakes with these. `errors.py` raises them; `render` here is the only
+place that decides what they look like.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class SourceText:
+    """A query's text and the name it is known by (a path, or `<query>`)."""
+
+    name: str
+    text: str
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Line and column of an offset, both counted from 1."""
+        line = self.text.count("\n", 0, offset) + 1
+        column = offset - (self.text.rfind("\n", 0, offset) + 1) + 1
+        return line, column
+
+    def line(self, number: int) -> str:
+        return self.text.split("\n")[number - 1]
+
+
+@dataclass(frozen=True)
+class Span:
+    """The characters start..end (exclusive) of a source text."""
+
+    source: SourceText
+    start: int
+    end: int
+
+    @property
+    def text(self) -> str:
+        return self.source.text[self.start : self.end]
+
+    def to(self, other: Span) -> Span:
+        """From the beginning of this span to the end of the other."""
+        return Span(self.source, self.start, other.end)
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One mistake: its code, one sentence, where it is (None: nowhere in the text), a word at the caret, the remedies."""
+
+    code: str
+    message: str
+    span: Span | None = None
+    label: str = ""
+    help: tuple[str, ...] = ()
+
+
+def render(diagnostic: Diagnostic) -> str:
+    """The diagnostic in the shape of rustc's messages, ending without a newline."""
+    lines = [f"error[{diagnostic.code}]: {diagnostic.message}"]
+    span = diagnostic.span
+    margin = ""
+    if span is not None:
+        row, column = span.source.position(span.start)
+        text = span.source.line(row).replace("\t", " ")
+        margin = " " * len(str(row))
+        width = max(1, min(span.end - span.start, len(text) - column + 1))
+        caret = " " * (column - 1) + "^" * width + (f" {diagnostic.label}" if diagnostic.label else "")
+        lines += [f"{margin}--> {span.source.name}:{row}:{column}", f"{margin} |", f"{row} | {text}", f"{margin} | {caret}"]
+    elif diagnostic.label:
+        lines.append(f"  {diagnostic.label}")
+    if diagnostic.help:
+        if span is not None:
+            lines.append(f"{margin} |")
+        lines += [f"{margin} = help: {text}" for text in diagnostic.help]
+    return "\n".join(lines)
+
+
+def similar(name: str, known: Iterable[str]) -> tuple[str, ...]:
+    """A help line that offers the known name nearest to this one, if one is near."""
+    names = sorted(set(known))
+    lowered = {n.lower(): n for n in reversed(names)}
+    if name.lower() in lowered:
+        return (f"names are case-sensitive; did you mean `{lowered[name.lower()]}`?",)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    return (f"did you mean `{close[0]}`?",) if close else ()
+
+
+def listing(names: Iterable[str], limit: int = 12) -> str:
+    """Names in backticks for a help line, cut short when there are many."""
+    all_names = list(names)
+    shown = ", ".join(f"`{n}`" for n in all_names[:limit])
+    return shown + (f" and {len(all_names) - limit} more" if len(all_names) > limit else "")

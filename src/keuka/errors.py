@@ -1,0 +1,83 @@
+"""The exceptions users see, and what each code means (`keuka error K201`)."""
+
+from __future__ import annotations
+
+from keuka.diagnostics import Diagnostic, render
+
+
+class KeukaError(Exception):
+    """Something Keuka refuses, with the place and the remedy. `diagnostics` holds one or more findings."""
+
+    def __init__(self, *diagnostics: Diagnostic) -> None:
+        super().__init__(*diagnostics)
+        self.diagnostics = diagnostics
+
+    @property
+    def code(self) -> str:
+        return self.diagnostics[0].code
+
+    def __str__(self) -> str:
+        return "\n\n".join([render(d) for d in self.diagnostics])
+
+
+class QueryError(KeukaError):
+    """The query is wrong: syntax (K1), names and types (K2), meaning (K3), limits (K4)."""
+
+
+class DataError(KeukaError):
+    """The data is wrong (K5): a missing column, a null time, a row out of order, a broken file."""
+
+
+class InternalError(KeukaError):
+    """A bug in Keuka (K9)."""
+
+
+def data_error(code: str, message: str, *help: str, where: str = "") -> DataError:
+    """A finding about data; `where` names stream, file, row and column as far as they are known."""
+    return DataError(Diagnostic(code, message, label=where, help=help))
+
+
+# One paragraph per code: what it means, an example of what causes it, what to do.
+EXPLANATIONS: dict[str, str] = {
+    "K101": "The text is not a query of its language. The caret stands at the first word that does not fit; the message says what could stand there.",
+    "K102": "A character or a quoted text that no token can begin with or that never ends, for example a string without its closing quote; or a number that does not fit into 64 bits.",
+    "K103": "Brackets, subqueries or operators are nested more deeply than Keuka accepts. Flatten the query, or publish parts of it as streams of their own.",
+    "K104": "The text holds no query at all, or an empty file was given.",
+    "K201": "A name is not an attribute of the stream it is looked up in. After NEXT and FOLD an attribute of both inputs is `A_1` (first) and `A` (second).",
+    "K202": "A query reads a stream that is neither given as data nor published by a query of the same set.",
+    "K203": "An attribute name belongs to both inputs, so it must say which: `$1.` for the first input, `$2.` for the second, `$.` for the last iteration of a FOLD.",
+    "K204": "A decorator (`$1.`, `$2.`, `$.`) stands where it means nothing: `$2.` is for the braces of NEXT and FOLD, `$.` for FOLD alone, and SELECT takes none.",
+    "K205": "An operator or function was given a value of a type it does not work on, for example text in an addition, or a column whose type only passes through.",
+    "K206": "A function that does not exist, or that was given too few or too many arguments.",
+    "K207": "The query has a parameter `:name` that was given no value, or a value of a kind Keuka has no type for.",
+    "K208": "The name that NEXT or FOLD would give an attribute (`A_1`) is already taken by an attribute of your own. Rename one of them in a SELECT.",
+    "K209": "Two columns of one SELECT have the same name.",
+    "K210": "A duration with a unit (`10 min`) is compared with an integer time column whose unit is unknown. Declare the unit of the stream (`unit=\"s\"`) or write plain ticks.",
+    "K211": "DUR stands where an event has no duration to speak of: it is allowed in the predicates of FILTER, NEXT and FOLD.",
+    "K301": "FOLD needs its first input to have every attribute of the second, the time column included, with the same type, because each step replaces them.",
+    "K302": "FOLD assigns to a name that is not an attribute of its first input. Introduce it there first: `SELECT *, 1 AS cnt FROM ...`.",
+    "K303": "UNION needs the same attribute names and types on every side; rename or convert in a SELECT.",
+    "K304": "A sequence that ends in an absence needs a window, because nothing else says when to stop waiting. (For languages that have absence; CEL has none.)",
+    "K305": "Queries read each other's output in a circle, so no order exists in which they could be evaluated.",
+    "K306": "Two queries publish a stream of the same name, or publish under the name of an input stream.",
+    "K401": "The query is larger than the tables of the kernel can hold (registers, columns, states or instructions).",
+    "K402": "Compiled tables were damaged: truncated, changed, or not tables at all. Compile the query again.",
+    "K403": "Compiled tables come from a newer version of Keuka than the one that loads them.",
+    "K501": "The time of events is unknown: the column named as time does not exist, or none was named and there is not exactly one timestamp column.",
+    "K502": "A row has no time (null).",
+    "K503": "An interval event starts after it ends.",
+    "K504": "A file or reader is out of order by more than its lateness. Allow more (`lateness=`) or sort it first (`sort=True`).",
+    "K505": "The query reads a stream for which no data was given, or data was given for a stream the query does not read.",
+    "K506": "A file could not be read to its end: it is damaged, cut short, or not of the format its name says.",
+    "K507": "A result of integer arithmetic does not fit into 64 bits.",
+    "K508": "A time column has a type that cannot be a time: it must be a timestamp, a date or an integer.",
+    "K509": "A batch of a stream has other columns or types than the batches before it.",
+    "K510": "A timestamp in nanoseconds has a fraction of a microsecond; Keuka's ticks are microseconds.",
+    "K511": "Streams of one query do not share one clock: timestamps in one and integers (or another unit) in the other.",
+    "K512": "The data is of a kind Keuka cannot read.",
+    "K513": "A file or directory does not exist or cannot be opened.",
+    "K514": "A value does not fit the engine's types: an unsigned integer above 2^63 - 1, or text that is not UTF-8.",
+    "K515": "A lateness or unit of a stream could not be understood.",
+    "K516": "The column named as the id of events (`id=`) does not exist.",
+    "K901": "A bug in Keuka itself. Please report it together with the query and the smallest data that shows it.",
+}

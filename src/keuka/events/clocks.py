@@ -1,0 +1,150 @@
+"""The time of a stream: which columns hold it, what a tick is, how late rows may come, and how times are shown."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+
+from keuka.diagnostics import listing, similar
+from keuka.errors import DataError, data_error
+from keuka.schema import MICROSECONDS, TimeAxis
+
+ONE_MICROSECOND = datetime.timedelta(microseconds=1)
+
+
+def time_columns(schema: pa.Schema, time: object, where: str) -> tuple[str, ...]:
+    """The column of the time, or the columns of start and end; by default the only timestamp, else the only date."""
+    if time is None:
+        return (_default_time(schema, where),)
+    pair = (time,) if isinstance(time, str) else time
+    if not isinstance(pair, tuple | list) or len(pair) not in (1, 2) or not all(isinstance(name, str) for name in pair):
+        raise data_error("K501", f"`time=` must be a column or a pair of columns (start, end), not {time!r}", where=where)
+    for name in pair:
+        if name not in schema.names:
+            raise data_error(
+                "K501",
+                f"there is no column `{name}` to take the time from",
+                *similar(name, schema.names),
+                f"the columns are {listing(schema.names)}",
+                where=where,
+            )
+    return tuple(pair)
+
+
+def _default_time(schema: pa.Schema, where: str) -> str:
+    timestamps = [f.name for f in schema if pa.types.is_timestamp(f.type)]
+    candidates = timestamps or [f.name for f in schema if pa.types.is_date(f.type)]
+    if len(candidates) == 1:
+        return str(candidates[0])
+    if candidates:
+        help = f"name one of {listing(candidates)}: `time={candidates[0]!r}`, or two of them if events have a start and an end"
+        raise data_error("K501", "several columns could be the time of events", help, where=where)
+    integers = [f.name for f in schema if pa.types.is_integer(f.type)]
+    help = f"name an integer column to count ticks by ({listing(integers)}), " if integers else ""
+    raise data_error(
+        "K501",
+        "no column is a timestamp, so the time of events is unknown",
+        f"{help}{'or ' if help else ''}convert a column to timestamps; the columns are {listing(schema.names)}",
+        where=where,
+    )
+
+
+def axis_of(fields: list[pa.Field], unit: object, where: str) -> TimeAxis:
+    """The clock of these time columns; results show times in the type of the last one."""
+    for field in fields:
+        if not (pa.types.is_timestamp(field.type) or pa.types.is_date(field.type) or pa.types.is_integer(field.type)):
+            raise data_error(
+                "K508",
+                f"column `{field.name}` cannot be a time: it is {field.type}, not a timestamp, a date or an integer",
+                *_conversion(field),
+                where=where,
+            )
+    arrow = fields[-1].type
+    plain = pa.types.is_integer(arrow)
+    if plain != pa.types.is_integer(fields[0].type):
+        raise data_error(
+            "K508", f"`{fields[0].name}` is {fields[0].type} but `{fields[-1].name}` is {arrow}: start and end need one clock", where=where
+        )
+    if unit is not None and not plain:
+        raise data_error("K515", f"`unit=` is for integer time columns; `{fields[-1].name}` is {arrow}", where=where)
+    if unit is not None and unit not in MICROSECONDS:
+        raise data_error("K515", f"{unit!r} is not a unit of time", f"units are {listing(MICROSECONDS, 20)}", where=where)
+    if plain:
+        return TimeAxis(None if unit is None else MICROSECONDS[str(unit)], pa.int64())
+    return TimeAxis(1, pa.timestamp("us", tz=arrow.tz) if pa.types.is_timestamp(arrow) else pa.date32())
+
+
+def _conversion(field: pa.Field) -> tuple[str, ...]:
+    if pa.types.is_string(field.type) or pa.types.is_large_string(field.type) or pa.types.is_string_view(field.type):
+        return ("text is a time only in ISO form (`2024-01-31 09:30:00`) in every row of a CSV or JSON file; convert it before otherwise",)
+    return ()
+
+
+def lateness_ticks(lateness: object, axis: TimeAxis, where: str) -> int:
+    """A lateness in ticks of the stream's clock."""
+    if lateness is None:
+        return 0
+    if isinstance(lateness, int) and not isinstance(lateness, bool):
+        n_ticks = Fraction(lateness)
+    else:
+        n_us = _microseconds(lateness, where)
+        if axis.tick_us is None:
+            raise data_error(
+                "K515",
+                f"lateness {lateness!r} has a unit but the integer time column has none",
+                "declare the unit of the column, for example `unit='s'`, or give the lateness as a plain number of ticks",
+                where=where,
+            )
+        n_ticks = n_us / axis.tick_us
+    if n_ticks < 0 or n_ticks.denominator != 1 or n_ticks >= 2**63:
+        raise data_error("K515", f"lateness {lateness!r} is not a whole number of ticks from 0 on", where=where)
+    return int(n_ticks)
+
+
+def _microseconds(duration: object, where: str) -> Fraction:
+    if isinstance(duration, datetime.timedelta):
+        return Fraction(duration // ONE_MICROSECOND)
+    parts = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", duration) if isinstance(duration, str) else None
+    if parts is None or parts.group(2) not in MICROSECONDS:
+        help = f"write it like '5 s', with a unit of {listing(MICROSECONDS, 20)}, or give a timedelta or a number of ticks"
+        raise data_error("K515", f"lateness {duration!r} is not a duration", help, where=where)
+    return Fraction(parts.group(1)) * MICROSECONDS[parts.group(2)]
+
+
+def show_duration(n_ticks: int, axis: TimeAxis) -> str:
+    """Ticks as a user would write them: in the largest unit that divides them (`90 s`), or plain."""
+    if axis.tick_us is None:
+        return str(n_ticks)
+    n_us = n_ticks * axis.tick_us
+    unit = next(u for u in ("week", "day", "hour", "min", "s", "ms", "us") if n_us % MICROSECONDS[u] == 0)
+    return f"{n_us // MICROSECONDS[unit]} {unit}"
+
+
+def show_time(tick: int, axis: TimeAxis) -> str:
+    """A tick in the type of the time column."""
+    if pa.types.is_integer(axis.arrow):
+        return str(tick)
+    if pa.types.is_date(axis.arrow):
+        return str(np.datetime64(tick, "us").astype("datetime64[D]"))
+    try:
+        return str(pa.scalar(tick, axis.arrow).as_py())
+    except (ValueError, OverflowError):  # Python's calendar ends with the year 9999
+        return str(np.datetime64(tick, "us"))
+
+
+def out_of_order(tick: int, largest: int, axis: TimeAxis, lateness: int, where: str) -> DataError:
+    """The row at `where` comes too late after a row with the largest time so far."""
+    needed = show_duration(largest - tick, axis)
+    allowed = f", and only {show_duration(lateness, axis)} of lateness is allowed" if lateness else ""
+    written = needed if axis.tick_us is None else f'"{needed}"'
+    return data_error(
+        "K504",
+        f"a row is out of order: {show_time(tick, axis)} comes after {show_time(largest, axis)}{allowed}",
+        f"allow rows to be late: `lateness={written}` is enough for this row",
+        "or read everything first and sort it: `sort=True`",
+        where=where,
+    )

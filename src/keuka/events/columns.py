@@ -1,0 +1,170 @@
+"""Arrow columns to the kernel's columns and back.
+
+`canonical` brings a column into the one Arrow type its attribute has inside Keuka and finds values that do not fit.
+`to_kernel` turns a canonical column into 64-bit values and one byte of validity per row, without a copy where Arrow's
+layout is already that; `from_kernel` turns a column of matches back. Columns of type OTHER never pass through here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from keuka.schema import Attribute, Type
+
+Int64Array = npt.NDArray[np.int64]
+Int32Array = npt.NDArray[np.int32]
+ByteArray = npt.NDArray[np.uint8]
+
+# intern(offsets, data, valid, n): codes of n strings; string i is data[offsets[i]:offsets[i + 1]].
+Intern = Callable[[Int32Array, ByteArray, ByteArray | None, int], Int64Array]
+# strings(codes, valid): the same layout back, offsets beginning at 0; strings that are not valid are empty.
+Strings = Callable[[Int64Array, ByteArray | None], tuple[Int32Array, ByteArray]]
+
+
+class UnfitError(Exception):
+    """Row `index` of a column holds a value the engine has no room for."""
+
+    def __init__(self, index: int, code: str, problem: str, remedy: str) -> None:
+        super().__init__(problem)
+        self.index, self.code, self.problem, self.remedy = index, code, problem, remedy
+
+
+def canonical(array: pa.Array, attribute: Attribute) -> pa.Array:
+    """The column as bool, int64, double, string, large_string, dictionary of one of these, timestamp[us], or its OTHER type.
+
+    Raises UnfitError for the first value that cannot be represented.
+    """
+    arrow = array.type
+    if attribute.type is Type.OTHER or arrow.equals(attribute.arrow):
+        return array
+    if pa.types.is_dictionary(arrow):
+        if attribute.type is Type.STRING:
+            return array
+        array = array.dictionary_decode()
+        arrow = array.type
+    if attribute.type is Type.STRING and pa.types.is_large_string(arrow):
+        return array
+    try:
+        return array.cast(attribute.arrow)
+    except pa.ArrowInvalid:
+        raise _unfit(array, attribute) from None
+
+
+def _unfit(array: pa.Array, attribute: Attribute) -> UnfitError:
+    """Which value made the cast fail. Only 64-bit unsigned integers and timestamps can fail."""
+    if attribute.type is Type.INTEGER:
+        index = _first(pc.greater(array, pa.scalar(2**63 - 1, pa.uint64())))
+        return UnfitError(
+            index, "K514", f"{array[index].as_py()} does not fit a signed 64-bit integer", "convert the column to text or to doubles"
+        )
+    if array.type.unit == "ns":
+        nanoseconds = array.cast(pa.int64())
+        index = _first(pc.not_equal(pc.multiply(pc.divide(nanoseconds, 1000), 1000), nanoseconds))
+        problem = f"{nanoseconds[index].as_py()} ns since 1970 has a fraction of a microsecond"
+        return UnfitError(index, "K510", problem, "round the column to microseconds first")
+    whole = array.cast(pa.int64())
+    limit = (2**63 - 1) // {"s": 1_000_000, "ms": 1_000}[array.type.unit]
+    index = _first(pc.or_(pc.greater(whole, limit), pc.less(whole, -limit)))
+    problem = f"{whole[index].as_py()} {array.type.unit} since 1970 does not fit 64-bit microseconds"
+    return UnfitError(index, "K514", problem, "replace such far dates by null")
+
+
+def _first(condition: pa.BooleanArray) -> int:
+    return int(pc.index(condition, True).as_py())
+
+
+def ticks(array: pa.Array) -> Int64Array:
+    """The ticks of a canonical time column without nulls; dates become midnight UTC."""
+    if pa.types.is_date(array.type):
+        array = array.cast(pa.timestamp("us"))
+    return _fixed(array)
+
+
+def to_kernel(column: pa.Array | pa.ChunkedArray, type: Type, intern: Intern) -> tuple[Int64Array, ByteArray | None]:
+    """Values and validity (1 = valid; None: all are) of a canonical column.
+
+    The values of null rows mean nothing. The arrays may share memory with the column.
+    """
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if pa.types.is_dictionary(array.type) and (len(array.dictionary) > len(array) or array.dictionary.null_count):
+        # A slice of a big dictionary-encoded column still carries all of its values; most are not in this batch.
+        # A null among the dictionary's values is rare enough not to have a path of its own.
+        array = array.dictionary_decode()
+    valid = validity(array)
+    if type is Type.STRING:
+        return _codes(array, valid, intern), valid
+    if type is Type.BOOLEAN:
+        return _bits(array.buffers()[1], array.offset, len(array)).astype(np.int64), valid
+    return _fixed(array), valid
+
+
+def validity(array: pa.Array) -> ByteArray | None:
+    """One byte per row, 1 where it is not null; None if no row is."""
+    if array.null_count == 0:
+        return None
+    return _bits(array.buffers()[0], array.offset, len(array))
+
+
+def _bits(bitmap: pa.Buffer | None, offset: int, n: int) -> ByteArray:
+    if bitmap is None:
+        return np.zeros(n, dtype=np.uint8)
+    begin, skip = divmod(offset, 8)
+    packed = np.frombuffer(bitmap, dtype=np.uint8, count=(skip + n + 7) // 8, offset=begin)
+    return np.unpackbits(packed, count=skip + n, bitorder="little")[skip:]
+
+
+def _fixed(array: pa.Array) -> Int64Array:
+    """The 64-bit values of an int64, double (its bits) or timestamp column, as they lie in memory."""
+    buffer = array.buffers()[1]
+    if buffer is None or len(array) == 0:
+        return np.zeros(len(array), dtype=np.int64)
+    return np.frombuffer(buffer, dtype=np.int64, count=len(array), offset=8 * array.offset)
+
+
+def _codes(array: pa.Array, valid: ByteArray | None, intern: Intern) -> Int64Array:
+    if not pa.types.is_dictionary(array.type):
+        return intern(*string_layout(array), valid, len(array))
+    dictionary = array.dictionary
+    if len(dictionary) == 0:
+        return np.zeros(len(array), dtype=np.int64)
+    codes = intern(*string_layout(dictionary), None, len(dictionary))
+    indices = array.indices if valid is None else array.indices.fill_null(0)
+    positions: Int64Array = indices.to_numpy()
+    return codes[positions]
+
+
+def string_layout(array: pa.Array) -> tuple[Int32Array, ByteArray]:
+    """32-bit offsets (n + 1 of them, into the data) and the bytes of a string or large_string column."""
+    if pa.types.is_string_view(array.type):
+        array = array.cast(pa.string())
+    n = len(array)
+    _, offset_buffer, data_buffer = array.buffers()
+    data = np.frombuffer(data_buffer, dtype=np.uint8) if data_buffer is not None else np.zeros(0, dtype=np.uint8)
+    if n == 0 or offset_buffer is None:
+        return np.zeros(n + 1, dtype=np.int32), data
+    if pa.types.is_large_string(array.type):
+        wide = np.frombuffer(offset_buffer, dtype=np.int64, count=n + 1, offset=8 * array.offset)
+        return (wide - wide[0]).astype(np.int32), data[wide[0] : wide[-1]]
+    return np.frombuffer(offset_buffer, dtype=np.int32, count=n + 1, offset=4 * array.offset), data
+
+
+def from_kernel(values: Int64Array, valid: ByteArray | None, attribute: Attribute, strings: Strings) -> pa.Array:
+    """A column of results in its attribute's Arrow type. It shares memory with `values`, which must stay as they are."""
+    n = len(values)
+    if attribute.type is Type.NULL:
+        return pa.nulls(n)
+    bitmap = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    if attribute.type is Type.STRING:
+        offsets, data = strings(values, valid)
+        return pa.Array.from_buffers(pa.string(), n, [bitmap, pa.py_buffer(offsets), pa.py_buffer(data)])
+    if attribute.type is Type.BOOLEAN:
+        bits = np.packbits(values.astype(np.uint8), bitorder="little")
+        return pa.Array.from_buffers(pa.bool_(), n, [bitmap, pa.py_buffer(bits)])
+    plain = pa.timestamp("us") if pa.types.is_date(attribute.arrow) else attribute.arrow
+    array = pa.Array.from_buffers(plain, n, [bitmap, pa.py_buffer(np.ascontiguousarray(values))])
+    return array if plain is attribute.arrow else array.cast(attribute.arrow, safe=False)

@@ -1,0 +1,116 @@
+"""Writes batches of matches to a file or to standard output, in the format the file's name says.
+
+Batches come from a run one after the other and are written at once. A file appears under its name only when it is complete.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from datetime import date, datetime
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from keuka.errors import data_error
+from keuka.events.files import SUFFIXES
+
+
+class Writer(Protocol):
+    def write_batch(self, batch: pa.RecordBatch) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def write_batches(schema: pa.Schema, batches: Iterable[pa.RecordBatch], path: str, suffix: str | None = None) -> int:
+    """Writes every batch and returns the number of rows.
+
+    The suffix says the format; without it the path's own does. `-` is standard output, which gets JSON if nothing is said.
+    """
+    format = format_of(path, suffix)
+    if format == "CSV" and (nested := [field.name for field in schema if pa.types.is_nested(field.type)]):
+        raise data_error("K512", f"CSV cannot hold the lists of column `{nested[0]}`", "write Parquet, Arrow IPC or JSON instead")
+    n_rows = 0
+    with opened(path) as file, contextlib.closing(writer(schema, file, format, whole=path != "-")) as sink:
+        for batch in batches:
+            sink.write_batch(batch)
+            n_rows += batch.num_rows
+    return n_rows
+
+
+def format_of(path: str, suffix: str | None) -> str:
+    suffix = suffix or (".ndjson" if path == "-" else Path(path).suffix.lower())
+    if suffix not in SUFFIXES:
+        known = ", ".join(f"`{known}`" for known in SUFFIXES)
+        raise data_error("K512", f"the name `{path}` does not say in which format to write", f"end it in one of {known}")
+    return SUFFIXES[suffix]
+
+
+def writer(schema: pa.Schema, file: IO[bytes], format: str, whole: bool) -> Writer:
+    """`whole`: the output is a file, so the IPC format that can be read from any place serves better than the stream format."""
+    sink: Writer = NdjsonWriter(file)
+    if format == "Parquet":
+        sink = pa.parquet.ParquetWriter(file, schema)
+    elif format == "CSV":
+        sink = pa.csv.CSVWriter(file, schema)
+    elif format == "Arrow IPC":
+        sink = pa.ipc.new_file(file, schema) if whole else pa.ipc.new_stream(file, schema)
+    return sink
+
+
+class NdjsonWriter:
+    """One JSON object per line; times in ISO form, NaN and the infinities as null because JSON has none."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file = file
+
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        lines = [json.dumps(json_value(row), ensure_ascii=False) + "\n" for row in batch.to_pylist()]
+        self.file.write("".join(lines).encode())
+
+    def close(self) -> None:
+        self.file.flush()
+
+
+def json_value(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: json_value(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [json_value(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, (datetime, date)):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return value.hex()
+    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
+
+
+@contextlib.contextmanager
+def opened(path: str) -> Iterator[IO[bytes]]:
+    """A file to write to. It is made beside its place and moved there at the end, so that an error leaves no half a file."""
+    if path == "-":
+        yield sys.stdout.buffer
+        return
+    target = Path(path)
+    special = target.exists() and not target.is_file()  # a pipe or a device cannot be moved to
+    place = target if special else target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        file = place.open("wb")
+    except OSError as error:
+        raise data_error("K513", f"`{path}` cannot be written: {error.strerror}") from error
+    try:
+        with file:
+            yield file
+        if not special:
+            place.replace(target)
+    finally:
+        if not special:
+            place.unlink(missing_ok=True)

@@ -1,0 +1,286 @@
+"""Data as users have it, brought to Arrow: tables in memory, frames, rows, readers, files.
+
+What lies in memory becomes one table; everything else becomes a function that streams wanted columns in order of arrival.
+Pandas and polars are never imported here: their objects bring what is needed along.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from keuka.diagnostics import similar
+from keuka.errors import DataError, data_error
+from keuka.events.files import File, cannot_open, format_of, place
+from keuka.events.formats import INFERRED, open_file, read_file
+
+# Rows are numbered (file number << FILE_SHIFT) + row in that file, both from 0, so that a number alone gives a place.
+FILE_SHIFT = 40
+
+# The wanted columns, streamed: the number of the first row, and a batch.
+Chunks = Callable[[Sequence[str]], Iterator[tuple[int, pa.RecordBatch]]]
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Columns in Arrow's types, either in memory (`table`) or to be streamed (`chunks`)."""
+
+    schema: pa.Schema
+    kind: str  # "pandas", "polars" or "arrow"
+    n_rows: int | None  # about how many, if known
+    table: pa.Table | None = None
+    chunks: Chunks | None = None
+    files: tuple[str, ...] = ()
+
+
+def to_arrow(name: str, data: Any, time: object) -> Data:
+    """The data of stream `name`. Its time columns are needed to know whether a pandas index is one of them."""
+    module = type(data).__module__.partition(".")[0]
+    if isinstance(data, str | Path):
+        return _of_files(name, os.fspath(data))
+    if module == "pandas" and hasattr(data, "columns"):
+        return _of_table(_pandas_table(name, data, time), "pandas")
+    if module == "polars" and hasattr(data, "collect") and not hasattr(data, "__arrow_c_stream__"):
+        data = data.collect()
+    if module == "polars" and hasattr(data, "to_arrow") and hasattr(data, "columns"):
+        # The oldest layout has no views, which Arrow can neither reorder nor the kernel read in place.
+        return _of_table(data.to_arrow(compat_level=sys.modules["polars"].CompatLevel.oldest()), "polars")
+    if isinstance(data, pa.Table):
+        return _of_table(data, "arrow")
+    if isinstance(data, pa.RecordBatch):
+        return _of_table(pa.Table.from_batches([data]), "arrow")
+    if isinstance(data, list | tuple):
+        return _of_table(_list_table(name, data), "arrow")
+    if isinstance(data, pa.RecordBatchReader):
+        return _of_batches(name, data.schema, data)
+    if hasattr(data, "__arrow_c_stream__"):
+        reader = pa.RecordBatchReader.from_stream(data)
+        return _of_batches(name, reader.schema, reader)
+    if isinstance(data, Iterable) and not isinstance(data, dict | bytes):
+        return _of_iterable(name, data)
+    raise _unknown_kind(name, data)
+
+
+def _unknown_kind(name: str, data: object) -> DataError:
+    return data_error(
+        "K512",
+        f"data of the kind `{type(data).__name__}` cannot be read as events",
+        "give a pyarrow Table or RecordBatchReader, a pandas or polars frame, a list of dicts, or the path of a file",
+        where=place(name, None),
+    )
+
+
+def _of_table(table: pa.Table, kind: str) -> Data:
+    for i, field in enumerate(table.schema):
+        if pa.types.is_string_view(field.type):
+            table = table.set_column(i, field.name, table.column(i).cast(pa.large_string()))
+    return Data(table.schema, kind, table.num_rows, table=table)
+
+
+# ---- pandas
+
+
+def _pandas_table(name: str, frame: Any, time: object) -> pa.Table:
+    """The frame's columns. The index is a column only if it holds times, has a name, and is asked for or the only time."""
+    wanted = (time,) if isinstance(time, str) else time if isinstance(time, tuple | list) else ()
+    index = frame.index
+    timed = index.name is not None and index.name not in frame.columns and getattr(index.dtype, "kind", "") == "M"
+    only_time = time is None and not any(getattr(dtype, "kind", "") == "M" for dtype in frame.dtypes)
+    if timed and (index.name in wanted or only_time):
+        frame = frame.reset_index()
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        for position, column in enumerate(frame.columns):
+            values = frame.iloc[:, position]
+            if values.dtype == object:
+                _column(name, str(column), values.tolist(), from_pandas=True)
+        raise data_error("K512", "the frame cannot be converted to Arrow", f"pandas says: {error}", where=place(name, None)) from error
+
+
+# ---- lists
+
+
+def _list_table(name: str, rows: Sequence[Any]) -> pa.Table:
+    if not rows:
+        raise data_error(
+            "K512", "the list is empty, so its columns are unknown", "give a table with a schema instead", where=place(name, None)
+        )
+    if all(isinstance(row, pa.RecordBatch) for row in rows):
+        return pa.Table.from_batches([batch for _, batch in _alike(name, rows[0].schema, rows)])
+    for i, row in enumerate(rows):
+        if not isinstance(row, dict):
+            raise data_error("K512", f"a row is a `{type(row).__name__}`, not a dict", where=place(name, None, i))
+    names = dict.fromkeys(key for row in rows for key in row)
+    return pa.table({str(key): _column(name, str(key), [row.get(key) for row in rows], from_pandas=False) for key in names})
+
+
+def _column(name: str, column: str, values: list[Any], from_pandas: bool) -> pa.Array:
+    """One column of Python values; the message names the first row that does not go with those before it."""
+    try:
+        return pa.array(values, from_pandas=from_pandas)
+    except OverflowError:
+        big = (i for i, v in enumerate(values) if isinstance(v, int) and not -(2**63) <= v < 2**63)
+        row = next(big, None)
+        code, problem = "K514", "the integer does not fit 64 bits" if row is None else f"{values[row]} does not fit a signed 64-bit integer"
+        raise data_error(code, problem, "convert the column to text or to doubles", where=place(name, None, row, column)) from None
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        row = _first_misfit(values, from_pandas)
+        before = next((type(v).__name__ for v in values if v is not None), "")
+        problem = f"the column holds a `{type(values[row]).__name__}` after values of the kind `{before}`"
+        if type(values[row]).__name__ == before:
+            problem = f"the column holds values of a kind that Arrow cannot convert: {str(error).splitlines()[0]}"
+        raise data_error("K512", problem, "convert the column to one type", where=place(name, None, row, column)) from error
+
+
+def _first_misfit(values: list[Any], from_pandas: bool) -> int:
+    good, bad = 0, len(values)
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        try:
+            pa.array(values[:middle], from_pandas=from_pandas)
+            good = middle
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            bad = middle
+    return good
+
+
+# ---- streams of batches
+
+
+def _of_iterable(name: str, data: Iterable[Any]) -> Data:
+    batches = iter(data)
+    first = next(batches, None)
+    if not isinstance(first, pa.RecordBatch):
+        raise _unknown_kind(name, data)
+    return _of_batches(name, first.schema, chain([first], batches))
+
+
+def _of_batches(name: str, schema: pa.Schema, batches: Iterable[Any]) -> Data:
+    def chunks(columns: Sequence[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        for n_rows, batch in _alike(name, schema, batches):
+            yield n_rows, batch.select(list(columns))
+
+    return Data(schema, "arrow", None, chunks=chunks)
+
+
+def _alike(name: str, schema: pa.Schema, batches: Iterable[Any]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Batches that have the schema of the first, with the number of rows before each."""
+    n_rows = 0
+    for batch in _guarded(name, batches):
+        if not isinstance(batch, pa.RecordBatch):
+            raise data_error(
+                "K509", f"a `{type(batch).__name__}` comes among the record batches", where=f"{place(name, None)}, after row {n_rows}"
+            )
+        if not batch.schema.equals(schema):
+            raise _other_schema(schema, batch.schema, f"{place(name, None)}, after row {n_rows}")
+        yield n_rows, batch
+        n_rows += batch.num_rows
+
+
+def _guarded(name: str, batches: Iterable[Any]) -> Iterator[Any]:
+    """Arrow's own readers can fail inside; errors of a user's generator are the user's."""
+    try:
+        yield from batches
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise data_error("K506", "the reader failed before its end", f"the reader says: {reason}", where=place(name, None)) from error
+
+
+def _other_schema(expected: pa.Schema, schema: pa.Schema, where: str) -> DataError:
+    """Names the first column in which two schemas differ."""
+    for field in expected:
+        if field.name not in schema.names:
+            return _missing_column(field.name, where)
+        arrow = schema.field(field.name).type
+        if not arrow.equals(field.type):
+            return data_error("K509", f"column `{field.name}` is {arrow}, which was {field.type} before", where=where)
+    new = next((n for n in schema.names if n not in expected.names), None)
+    problem = f"column `{new}` was not there before" if new else "the columns come in another order than before"
+    return data_error("K509", problem, where=where)
+
+
+def _missing_column(column: str, where: str) -> DataError:
+    return data_error("K509", f"column `{column}` is missing, which was there before", where=where)
+
+
+# ---- files
+
+
+def _of_files(name: str, path: str) -> Data:
+    paths = _paths(name, path)
+    first, n_rows = _first_file(name, paths)
+    if n_rows is not None and len(paths) > 1:
+        n_rows = n_rows * sum(os.path.getsize(p) for p in paths) // os.path.getsize(first.path)
+
+    def chunks(columns: Sequence[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        for file_idx, each in enumerate(paths):
+            row = file_idx << FILE_SHIFT
+            for batch in read_file(first if each == first.path else _further_file(name, each, first), columns):
+                yield row, batch
+                row += batch.num_rows
+
+    return Data(first.schema, "arrow", n_rows, chunks=chunks, files=paths)
+
+
+def _first_file(name: str, paths: tuple[str, ...]) -> tuple[File, int | None]:
+    """The first file that says what the columns are: text without rows does not."""
+    for path in paths:
+        file, n_rows = open_file(name, path)
+        if n_rows != 0 or file.format not in INFERRED:
+            return file, n_rows
+    raise data_error(
+        "K512",
+        "there are no rows, so the types of the columns are unknown",
+        "give a table with a schema, or a Parquet file, where there may be no rows",
+        where=place(name, paths[0] if len(paths) == 1 else None),
+    )
+
+
+def _further_file(name: str, path: str, first: File) -> File:
+    """A file after the first. Text gets the types inferred there; other formats must bring the same ones along."""
+    file, _ = open_file(name, path)
+    if file.format in INFERRED:
+        missing = next((column for column in first.schema.names if column not in file.schema.names), None)
+        if file.format == "CSV" and missing is not None:
+            raise _missing_column(missing, file.where())
+        return replace(file, schema=first.schema)
+    if not all(field.name in file.schema.names and file.schema.field(field.name).type.equals(field.type) for field in first.schema):
+        raise _other_schema(first.schema, file.schema, file.where())
+    return file
+
+
+def _paths(name: str, path: str) -> tuple[str, ...]:
+    """The files a path stands for, in the order of their names."""
+    if path == "-":
+        return (path,)
+    if os.path.isdir(path):
+        entries = (os.path.join(path, entry) for entry in sorted(os.listdir(path)) if not entry.startswith((".", "_")))
+        found = tuple(entry for entry in entries if os.path.isfile(entry) and format_of(entry))
+        if not found:
+            raise data_error("K513", f"the directory `{path}` has no CSV, Parquet, Arrow IPC or JSON files", where=place(name, None))
+        return found
+    if not os.path.exists(path) and glob.has_magic(path):
+        found = tuple(sorted(entry for entry in glob.glob(path) if os.path.isfile(entry)))
+        if not found:
+            raise data_error("K513", f"no file fits the pattern `{path}`", where=place(name, None))
+        return found
+    try:
+        with open(path, "rb"):
+            return (path,)
+    except FileNotFoundError:
+        folder, missing = os.path.split(path)
+        stem = os.path.splitext(missing)[0]
+        there = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
+        near = similar(missing, [entry for entry in there if similar(stem, [os.path.splitext(entry)[0]])])
+        raise data_error("K513", f"there is no file `{path}`", *near, where=place(name, None)) from None
+    except OSError as error:
+        raise cannot_open(name, path, error) from error

@@ -1,0 +1,108 @@
+# The register machine of expressions. One interpreter serves both uses: whole columns (n lanes of a batch) and one
+# (instance, event) pair (one lane), so that an operation has one meaning. A value is 64 bits and a flag byte.
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+from keuka.kernel.strings cimport StringTable
+
+cdef extern from *:
+    """
+    #include <cmath>
+    static inline bool keuka_add(long a, long b, int64_t* r) { return __builtin_add_overflow((int64_t)a, (int64_t)b, r); }
+    static inline bool keuka_sub(long a, long b, int64_t* r) { return __builtin_sub_overflow((int64_t)a, (int64_t)b, r); }
+    static inline bool keuka_mul(long a, long b, int64_t* r) { return __builtin_mul_overflow((int64_t)a, (int64_t)b, r); }
+    """
+    bint add_overflows "keuka_add"(int64_t a, int64_t b, int64_t* result) noexcept nogil
+    bint sub_overflows "keuka_sub"(int64_t a, int64_t b, int64_t* result) noexcept nogil
+    bint mul_overflows "keuka_mul"(int64_t a, int64_t b, int64_t* result) noexcept nogil
+
+cpdef enum:
+    VALID = 0
+    IS_NULL = 1
+    IS_ERROR = 2  # integer overflow; raised only if a predicate or an attribute comes out as one
+
+cpdef enum:
+    CHUNK = 1024  # lanes evaluated at a time over a batch: 8 kB a register, so a program's registers stay in cache
+
+# (op, dst, a, b, c); registers unless said otherwise. Operations from JUMP_UNLESS on are control: evaluate stops there.
+cpdef enum Op:
+    LOAD_EVENT = 0    # a: column of the event
+    LOAD_SLOT = 1     # a: slot of the instance
+    LOAD_CONST = 2    # a: constant
+    LOAD_NULL = 3
+    LOAD_DUR = 4      # end - start + 1 of the event, or of instance and event together
+    TO_DOUBLE = 5
+    ADD_I = 6
+    SUB_I = 7
+    MUL_I = 8
+    NEG_I = 9
+    ABS_I = 10
+    MOD_I = 11
+    ADD_D = 12
+    SUB_D = 13
+    MUL_D = 14
+    DIV_D = 15
+    NEG_D = 16
+    ABS_D = 17
+    MOD_D = 18
+    FLOOR_D = 19
+    CEIL_D = 20
+    ROUND_D = 21      # b: digits
+    ROUND_I = 22      # b: digits
+    EQ_I = 23
+    LT_I = 24
+    LE_I = 25
+    EQ_D = 26
+    LT_D = 27
+    LE_D = 28
+    LT_S = 29
+    LE_S = 30
+    NOT = 31
+    AND = 32
+    OR = 33
+    NULL_TEST = 34
+    SELECT = 35       # a: condition, b: if true, c: otherwise
+    COALESCE = 36
+    LEAST_I = 37
+    LEAST_D = 38
+    LEAST_S = 39
+    GREATEST_I = 40
+    GREATEST_D = 41
+    GREATEST_S = 42
+    LOWER = 43
+    UPPER = 44
+    LENGTH = 45
+    SUBSTRING = 46    # b: position, c: length
+    CONCAT = 47
+    LIKE = 48         # b: pattern
+    IN_SET = 49       # b: a set of constants (index into sets); doubles arrive canonical
+    IN_SET_D = 50
+    MOVE = 51
+    JUMP_UNLESS = 60  # a: condition, b: instruction to go on at
+    AFFECT = 61       # the candidate passed skip: the instance ends with this epoch
+    EMIT = 62         # a: state (or -1: the operator's output), b: first operand, c: number of operands
+    END = 63
+
+cdef struct Column:
+    const int64_t* values
+    const uint8_t* flags  # NULL: all valid
+
+cdef struct Sets:
+    const int64_t* bounds  # (2 * n_sets,) first and last+1 in `values`
+    const int64_t* values  # sorted within each set
+
+cdef struct Frame:
+    int64_t* values         # (n_registers * stride,)
+    uint8_t* flags
+    int64_t stride
+    const Column* columns   # of the event's port
+    const int64_t* starts   # of the event's port
+    const int64_t* ends
+    const int64_t* constants
+    Sets sets
+    int64_t row             # first row
+    int64_t instance_start
+    const int64_t* slots    # of the instance; NULL when there is none
+    const uint8_t* slot_flags
+
+cdef int evaluate(const int32_t* code, int pc, Frame* frame, int64_t n, StringTable strings) noexcept nogil
+cdef int64_t canonical_double(int64_t bits) noexcept nogil

@@ -1,0 +1,495 @@
+"""The interpreter of expressions: value instructions over registers of n lanes, up to the next control instruction.
+
+The meaning of every operation stands here once. Null and error flags follow `docs/decisions/0003-errors-in-expressions.md`:
+strict operations give null if an argument is null, else an error if one is; AND and OR absorb.
+"""
+
+import cython
+from cython.cimports.keuka.kernel.strings import StringTable
+from cython.cimports.libc.math import ceil, fabs, floor, fmod, isnan
+from cython.cimports.libc.stdint import int32_t, int64_t, uint8_t
+from cython.cimports.libc.stdio import snprintf
+from cython.cimports.libc.stdlib import atof
+from cython.cimports.libc.string import memcpy, memset
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def canonical_double(bits: int64_t) -> int64_t:
+    """The one bit pattern of equal doubles: no minus zero, one NaN."""
+    x: cython.double = 0
+    memcpy(cython.address(x), cython.address(bits), 8)
+    if x == 0.0:
+        return 0
+    if isnan(x):
+        return 0x7FF8000000000000
+    return bits
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def less(a: cython.double, b: cython.double) -> cython.bint:
+    """NaN is larger than every number."""
+    return a < b or (isnan(b) and not isnan(a))
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def strict(a: uint8_t, b: uint8_t) -> uint8_t:
+    either: uint8_t = a | b
+    return 1 if either & 1 else either
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def round_integer(value: int64_t, digits: int64_t, result: cython.pointer(int64_t)) -> cython.bint:
+    """Half away from zero at 10^-digits for negative digits; False if the result needs more than 64 bits."""
+    result[0] = value
+    if digits >= 0:
+        return True
+    if digits < -18:
+        # 10^19 is above 2^63: everything is less than half of it, or rounds out of range.
+        half: int64_t = 5000000000000000000
+        result[0] = 0
+        return digits < -19 or (value > -half and value < half)
+    unit: int64_t = 1
+    i: int64_t
+    for i in range(-digits):
+        unit *= 10
+    rest: int64_t = value % unit
+    if rest < 0:
+        rest = -rest
+    base: int64_t = value - value % unit
+    result[0] = base
+    if rest >= unit - rest:
+        if value >= 0:
+            return not add_overflows(base, unit, result)
+        return not sub_overflows(base, unit, result)
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def round_double(x: cython.double, digits: int64_t) -> cython.double:
+    """Half away from zero on the shortest decimal that reads back as x, as Spark rounds: round(0.285, 2) is 0.29."""
+    text: cython.char[64]
+    if isnan(x) or x - x != 0.0 or x == 0.0 or digits > 340:
+        return x
+    precision: cython.int = 14
+    while precision < 17:
+        snprintf(text, 64, "%.*e", precision, x)
+        if atof(text) == x:
+            break
+        precision += 1
+    # text is [-]d.ddddde[+-]XX: drop what is beyond the wanted digit and round up by hand.
+    i: cython.int = 1 if text[0] == 45 else 0
+    digit: cython.char[24]
+    n: cython.int = 0
+    while text[i] != 101:
+        if text[i] != 46:
+            digit[n] = text[i] - 48
+            n += 1
+        i += 1
+    i += 1
+    exponent: cython.int = 0
+    negative: cython.bint = text[i] == 45
+    i += 1
+    while text[i] != 0:
+        exponent = exponent * 10 + (text[i] - 48)
+        i += 1
+    if negative:
+        exponent = -exponent
+    # digit[k] has the weight 10^(exponent - k); those below 10^-digits go.
+    keep: int64_t = exponent + digits + 1
+    if keep < 0:
+        return -0.0 if x < 0 else 0.0
+    if keep >= n:
+        return x
+    up: cython.bint = digit[keep] >= 5
+    k: int64_t = keep - 1
+    while up and k >= 0:
+        digit[k] += 1
+        up = digit[k] == 10
+        if up:
+            digit[k] = 0
+        k -= 1
+    out: cython.char[64]
+    size: cython.int = 0
+    if x < 0:
+        out[size] = 45
+        size += 1
+    if up:
+        out[size] = 49
+        size += 1
+    k = 0
+    while k < keep:
+        out[size] = digit[k] + 48
+        size += 1
+        k += 1
+    if keep == 0 and not up:
+        out[size] = 48
+        size += 1
+    snprintf(out + size, 24, "e%d", cython.cast(cython.int, -digits))
+    return atof(out)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def in_set(frame: cython.pointer(Frame), which: int32_t, value: int64_t) -> cython.bint:
+    low: int64_t = frame.sets.bounds[2 * which]
+    end: int64_t = frame.sets.bounds[2 * which + 1]
+    high: int64_t = end
+    middle: int64_t
+    while low < high:
+        middle = (low + high) >> 1
+        if frame.sets.values[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low < end and frame.sets.values[low] == value
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def evaluate(
+    code: cython.pointer(cython.const[int32_t]),
+    pc: cython.int,
+    frame: cython.pointer(Frame),
+    n: int64_t,
+    strings: StringTable,
+) -> cython.int:
+    """Run value instructions from `pc` on and return where the next control instruction is; -1 when memory is out."""
+    i: int64_t
+    t: int64_t
+    ins: cython.pointer(cython.const[int32_t])
+    op: cython.int
+    stride: int64_t = frame.stride
+    dv: cython.pointer(int64_t)
+    av: cython.pointer(int64_t)
+    bv: cython.pointer(int64_t)
+    cv: cython.pointer(int64_t)
+    dd: cython.pointer(cython.double)
+    ad: cython.pointer(cython.double)
+    bd: cython.pointer(cython.double)
+    df: cython.pointer(uint8_t)
+    af: cython.pointer(uint8_t)
+    bf: cython.pointer(uint8_t)
+    cf: cython.pointer(uint8_t)
+    while True:
+        ins = code + 5 * pc
+        op = ins[0]
+        if op >= JUMP_UNLESS:
+            return pc
+        pc += 1
+        dv = frame.values + ins[1] * stride
+        df = frame.flags + ins[1] * stride
+        if op == LOAD_EVENT:
+            memcpy(dv, frame.columns[ins[2]].values + frame.row, n * 8)
+            if frame.columns[ins[2]].flags != cython.NULL:
+                memcpy(df, frame.columns[ins[2]].flags + frame.row, n)
+            else:
+                memset(df, 0, n)
+            continue
+        elif op == LOAD_SLOT:
+            dv[0] = frame.slots[ins[2]]
+            df[0] = frame.slot_flags[ins[2]]
+            continue
+        elif op == LOAD_CONST:
+            for i in range(n):
+                dv[i] = frame.constants[ins[2]]
+            memset(df, 0, n)
+            continue
+        elif op == LOAD_NULL:
+            memset(dv, 0, n * 8)
+            memset(df, IS_NULL, n)
+            continue
+        elif op == LOAD_DUR:
+            # Differences of ticks saturate: an event may span all of time.
+            for i in range(n):
+                t = frame.starts[frame.row + i] if frame.slots == cython.NULL else frame.instance_start
+                if sub_overflows(frame.ends[frame.row + i], t, cython.address(t)) or add_overflows(t, 1, cython.address(t)):
+                    t = 0x7FFFFFFFFFFFFFFF
+                dv[i] = t
+            memset(df, 0, n)
+            continue
+        av = frame.values + ins[2] * stride
+        af = frame.flags + ins[2] * stride
+        dd = cython.cast(cython.pointer(cython.double), dv)
+        ad = cython.cast(cython.pointer(cython.double), av)
+        # One argument.
+        if op == TO_DOUBLE:
+            for i in range(n):
+                dd[i] = cython.cast(cython.double, av[i])
+                df[i] = af[i]
+            continue
+        elif op == NEG_I:
+            for i in range(n):
+                df[i] = af[i]
+                if sub_overflows(0, av[i], cython.address(dv[i])) and df[i] == 0:
+                    df[i] = IS_ERROR
+            continue
+        elif op == ABS_I:
+            for i in range(n):
+                df[i] = af[i]
+                if av[i] >= 0:
+                    dv[i] = av[i]
+                elif sub_overflows(0, av[i], cython.address(dv[i])) and df[i] == 0:
+                    df[i] = IS_ERROR
+            continue
+        elif op == NEG_D:
+            for i in range(n):
+                dd[i] = -ad[i]
+                df[i] = af[i]
+            continue
+        elif op == ABS_D:
+            for i in range(n):
+                dd[i] = fabs(ad[i])
+                df[i] = af[i]
+            continue
+        elif op == FLOOR_D or op == CEIL_D:
+            for i in range(n):
+                df[i] = af[i]
+                dd[i] = floor(ad[i]) if op == FLOOR_D else ceil(ad[i])
+                if -9223372036854775808.0 <= dd[i] < 9223372036854775808.0:
+                    dv[i] = cython.cast(int64_t, dd[i])
+                elif df[i] == 0:
+                    df[i] = IS_ERROR
+            continue
+        elif op == NOT:
+            for i in range(n):
+                dv[i] = av[i] ^ 1
+                df[i] = af[i]
+            continue
+        elif op == NULL_TEST:
+            for i in range(n):
+                dv[i] = af[i] == IS_NULL
+                df[i] = af[i] & IS_ERROR
+            continue
+        elif op == LENGTH:
+            for i in range(n):
+                df[i] = af[i]
+                if df[i] == 0:
+                    dv[i] = strings.length(av[i])
+            continue
+        elif op == LOWER or op == UPPER:
+            for i in range(n):
+                df[i] = af[i]
+                if df[i] == 0:
+                    dv[i] = strings.change_case(av[i], op == UPPER)
+                    if dv[i] < 0:
+                        return -1
+            continue
+        elif op == IN_SET:
+            for i in range(n):
+                df[i] = af[i]
+                dv[i] = in_set(frame, ins[3], av[i])
+            continue
+        elif op == IN_SET_D:
+            for i in range(n):
+                df[i] = af[i]
+                dv[i] = in_set(frame, ins[3], canonical_double(av[i]))
+            continue
+        elif op == MOVE:
+            for i in range(n):
+                dv[i] = av[i]
+                df[i] = af[i]
+            continue
+        bv = frame.values + ins[3] * stride
+        bf = frame.flags + ins[3] * stride
+        bd = cython.cast(cython.pointer(cython.double), bv)
+        # Two arguments, not strict.
+        if op == AND:
+            for i in range(n):
+                if (af[i] == 0 and av[i] == 0) or (bf[i] == 0 and bv[i] == 0):
+                    dv[i] = 0
+                    df[i] = 0
+                else:
+                    df[i] = strict(af[i], bf[i])
+                    dv[i] = 1
+            continue
+        elif op == OR:
+            for i in range(n):
+                if (af[i] == 0 and av[i] != 0) or (bf[i] == 0 and bv[i] != 0):
+                    dv[i] = 1
+                    df[i] = 0
+                else:
+                    df[i] = strict(af[i], bf[i])
+                    dv[i] = 0
+            continue
+        elif op == COALESCE:
+            for i in range(n):
+                if af[i] == IS_NULL:
+                    dv[i] = bv[i]
+                    df[i] = bf[i]
+                else:
+                    dv[i] = av[i]
+                    df[i] = af[i]
+            continue
+        elif op == SELECT:
+            cv = frame.values + ins[4] * stride
+            cf = frame.flags + ins[4] * stride
+            for i in range(n):
+                if af[i] == IS_ERROR:
+                    df[i] = IS_ERROR
+                elif af[i] == 0 and av[i] != 0:
+                    dv[i] = bv[i]
+                    df[i] = bf[i]
+                else:
+                    dv[i] = cv[i]
+                    df[i] = cf[i]
+            continue
+        elif LEAST_I <= op <= GREATEST_S:
+            # Nulls are skipped; an error on either side is an error.
+            for i in range(n):
+                if (af[i] | bf[i]) & IS_ERROR:
+                    df[i] = IS_ERROR
+                elif bf[i] == IS_NULL or (af[i] == 0 and prefers(op, av[i], bv[i], strings)):
+                    dv[i] = av[i]
+                    df[i] = af[i]
+                else:
+                    dv[i] = bv[i]
+                    df[i] = bf[i]
+            continue
+        elif op == SUBSTRING:
+            cv = frame.values + ins[4] * stride
+            cf = frame.flags + ins[4] * stride
+            for i in range(n):
+                df[i] = strict(strict(af[i], bf[i]), cf[i])
+                if df[i] == 0:
+                    dv[i] = strings.substring(av[i], bv[i], cv[i])
+                    if dv[i] < 0:
+                        return -1
+            continue
+        # Two arguments, strict.
+        if op == ADD_I:
+            for i in range(n):
+                df[i] = strict(af[i], bf[i])
+                if add_overflows(av[i], bv[i], cython.address(dv[i])) and df[i] == 0:
+                    df[i] = IS_ERROR
+        elif op == SUB_I:
+            for i in range(n):
+                df[i] = strict(af[i], bf[i])
+                if sub_overflows(av[i], bv[i], cython.address(dv[i])) and df[i] == 0:
+                    df[i] = IS_ERROR
+        elif op == MUL_I:
+            for i in range(n):
+                df[i] = strict(af[i], bf[i])
+                if mul_overflows(av[i], bv[i], cython.address(dv[i])) and df[i] == 0:
+                    df[i] = IS_ERROR
+        elif op == MOD_I:
+            for i in range(n):
+                df[i] = strict(af[i], bf[i])
+                if bv[i] == 0 or bv[i] == -1:
+                    # -2^63 % -1 traps in C; the remainder by -1 is 0.
+                    df[i] = IS_NULL if bv[i] == 0 and df[i] == 0 else df[i]
+                    dv[i] = 0
+                else:
+                    dv[i] = av[i] % bv[i]
+        elif op == ADD_D:
+            for i in range(n):
+                dd[i] = ad[i] + bd[i]
+                df[i] = strict(af[i], bf[i])
+        elif op == SUB_D:
+            for i in range(n):
+                dd[i] = ad[i] - bd[i]
+                df[i] = strict(af[i], bf[i])
+        elif op == MUL_D:
+            for i in range(n):
+                dd[i] = ad[i] * bd[i]
+                df[i] = strict(af[i], bf[i])
+        elif op == DIV_D:
+            for i in range(n):
+                df[i] = strict(af[i], bf[i])
+                if bd[i] == 0.0 and df[i] == 0:
+                    df[i] = IS_NULL
+                dd[i] = ad[i] / bd[i]
+        elif op == MOD_D:
+            for i in range(n):
+                df[i] = strict(af[i], bf[i])
+                if bd[i] == 0.0 and df[i] == 0:
+                    df[i] = IS_NULL
+                dd[i] = fmod(ad[i], bd[i])
+        elif op == ROUND_D:
+            for i in range(n):
+                df[i] = strict(af[i], bf[i])
+                if df[i] == 0:
+                    dd[i] = round_double(ad[i], bv[i])
+        elif op == ROUND_I:
+            for i in range(n):
+                df[i] = strict(af[i], bf[i])
+                if df[i] == 0 and not round_integer(av[i], bv[i], cython.address(t)):
+                    df[i] = IS_ERROR
+                if df[i] == 0:
+                    dv[i] = t
+        elif op == EQ_I:
+            for i in range(n):
+                dv[i] = av[i] == bv[i]
+                df[i] = strict(af[i], bf[i])
+        elif op == LT_I:
+            for i in range(n):
+                dv[i] = av[i] < bv[i]
+                df[i] = strict(af[i], bf[i])
+        elif op == LE_I:
+            for i in range(n):
+                dv[i] = av[i] <= bv[i]
+                df[i] = strict(af[i], bf[i])
+        elif op == EQ_D:
+            for i in range(n):
+                dv[i] = ad[i] == bd[i] or (isnan(ad[i]) and isnan(bd[i]))
+                df[i] = strict(af[i], bf[i])
+        elif op == LT_D:
+            for i in range(n):
+                dv[i] = less(ad[i], bd[i])
+                df[i] = strict(af[i], bf[i])
+        elif op == LE_D:
+            for i in range(n):
+                dv[i] = not less(bd[i], ad[i])
+                df[i] = strict(af[i], bf[i])
+        elif op == LT_S or op == LE_S:
+            for i in range(n):
+                df[i] = strict(af[i], bf[i])
+                if df[i] == 0:
+                    t = strings.compare(av[i], bv[i])
+                    dv[i] = t < 0 or (t == 0 and op == LE_S)
+        elif op == LIKE:
+            for i in range(n):
+                df[i] = strict(af[i], bf[i])
+                if df[i] == 0:
+                    dv[i] = strings.like(av[i], bv[i])
+        elif op == CONCAT:
+            for i in range(n):
+                df[i] = strict(af[i], bf[i])
+                if df[i] == 0:
+                    dv[i] = strings.concat(av[i], bv[i])
+                    if dv[i] < 0:
+                        return -1
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def prefers(op: cython.int, a: int64_t, b: int64_t, strings: StringTable) -> cython.bint:
+    """Does least / greatest take a rather than b?"""
+    x: cython.double = 0
+    y: cython.double = 0
+    if op == LEAST_I:
+        return a <= b
+    if op == GREATEST_I:
+        return a >= b
+    if op == LEAST_S:
+        return strings.compare(a, b) <= 0
+    if op == GREATEST_S:
+        return strings.compare(a, b) >= 0
+    memcpy(cython.address(x), cython.address(a), 8)
+    memcpy(cython.address(y), cython.address(b), 8)
+    return not less(y, x) if op == LEAST_D else not less(x, y)

@@ -1,0 +1,927 @@
+"""The machine: tables and batches of whole epochs in, matches out (cayuga-algebra.txt, sections 3.2 and 4).
+
+Operators run in topological order, each over the whole batch. An operator's ports are merged by `end`; within an epoch
+every candidate meets the instances that were there when the epoch began, and only at its end do affected instances go and
+new ones appear, so that simultaneous events cannot see each other.
+"""
+
+import cython
+import numpy as np
+from cython.cimports.keuka.kernel.bytecode import canonical_double, evaluate
+from cython.cimports.keuka.kernel.hashing import HASH_SEED, mix
+from cython.cimports.libc.stdint import INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
+from cython.cimports.libc.stdlib import calloc, free, realloc
+from cython.cimports.libc.string import memcpy
+
+from keuka.kernel.layout import check
+from keuka.kernel.strings import StringTable as StringTableObject
+
+
+class Overflow(Exception):
+    """Integer overflow: (program, stream, row of the batch, tick)."""
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def push(buffer: cython.pointer(Buffer), value: int64_t) -> cython.bint:
+    if buffer.size == buffer.capacity and not grow(buffer, buffer.size + 1):
+        return False
+    buffer.data[buffer.size] = value
+    buffer.size += 1
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def grow(buffer: cython.pointer(Buffer), size: int64_t) -> cython.bint:
+    if size <= buffer.capacity:
+        return True
+    wanted: int64_t = max(size, 2 * buffer.capacity + 16)
+    data: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), realloc(buffer.data, wanted * 8))
+    if data == cython.NULL:
+        return False
+    buffer.data = data
+    buffer.capacity = wanted
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def grow_flags(buffer: cython.pointer(Flags), size: int64_t) -> cython.bint:
+    if size <= buffer.capacity:
+        return True
+    wanted: int64_t = max(size, 2 * buffer.capacity + 16)
+    data: cython.pointer(uint8_t) = cython.cast(cython.pointer(uint8_t), realloc(buffer.data, wanted))
+    if data == cython.NULL:
+        return False
+    buffer.data = data
+    buffer.capacity = wanted
+    return True
+
+
+@cython.cclass
+class Machine:
+    def __cinit__(self, tables: dict, texts: list):
+        check(tables, texts)
+        self.strings = StringTableObject()
+        self.tables = tables
+        self.stream = tables["stream"]
+        self.operator = tables["operator"]
+        self.port_table = tables["port"]
+        self.derived = tables["derived"]
+        self.state_table = tables["state"]
+        self.key = tables["key"]
+        self.start = tables["start"]
+        self.program = tables["program"]
+        self.slot_type = tables["slot_type"]
+        self.column_type = tables["column_type"]
+        self.code = tables["code"]
+        self.operand = tables["operand"]
+        self.n_sources = tables["settings"][1]
+        self.track = tables["settings"][2] != 0
+        self.n_operators = len(tables["operator"])
+        self.n_ports = len(tables["port"])
+        self.n_states = len(tables["state"])
+        self.epoch = 0
+        self.strings_sweep_at = 65536
+        self.load_constants(texts)
+        self.allocate_all()
+
+    def load_constants(self, texts: list) -> None:
+        """Texts become codes of this run, and the constants of each IN list are sorted for binary search."""
+        codes = [self.strings.intern_text(text) for text in texts]
+        constants = self.tables["constant"].copy()
+        which = self.tables["constant_text"]
+        constants[which >= 0] = np.asarray(codes, np.int64)[which[which >= 0]]
+        bounds = []
+        values = []
+        size = 0
+        for first, n, _ in self.tables["set"]:
+            chosen = np.sort(constants[first : first + n])
+            bounds += [size, size + n]
+            values.append(chosen)
+            size += n
+        # One spare element, so that a pointer to the first exists.
+        self.constants = np.append(constants, 0)
+        self.set_bounds = np.asarray([*bounds, 0], np.int64)
+        self.set_values = np.concatenate([*values, np.zeros(1, np.int64)])
+
+    def allocate_all(self) -> None:
+        i: int64_t
+        port: cython.pointer(Port)
+        state: cython.pointer(State)
+        result: cython.pointer(Result)
+        self.ports = cython.cast(cython.pointer(Port), calloc(self.n_ports + 1, cython.sizeof(Port)))
+        self.states = cython.cast(cython.pointer(State), calloc(self.n_states + 1, cython.sizeof(State)))
+        self.results = cython.cast(cython.pointer(Result), calloc(self.n_operators + 1, cython.sizeof(Result)))
+        if self.ports == cython.NULL or self.states == cython.NULL or self.results == cython.NULL:
+            raise MemoryError("no memory for the automata")
+        for i in range(self.n_ports):
+            port = cython.address(self.ports[i])
+            port.stream = self.port_table[i, 0]
+            port.is_source = port.stream < self.n_sources
+            port.n_raw = self.stream[port.stream, 1]
+            port.first_derived = self.port_table[i, 1]
+            port.n_columns = port.n_raw + self.port_table[i, 2]
+            port.columns = cython.cast(cython.pointer(Column), calloc(port.n_columns + 1, cython.sizeof(Column)))
+            if port.columns == cython.NULL:
+                raise MemoryError("no memory for the automata")
+        for i in range(self.n_states):
+            state = cython.address(self.states[i])
+            state.port, state.program, state.gate = self.state_table[i, 0], self.state_table[i, 1], self.state_table[i, 2]
+            state.n_slots = self.state_table[i, 4]
+            state.first_key, state.n_keys = self.state_table[i, 5], self.state_table[i, 6]
+            state.window = self.state_table[i, 7]
+            state.width = HEADER + state.n_slots + (state.n_slots + 7) // 8
+            state.free_head = -1
+            state.sweep_at = 1024
+            state.n_buckets = 1
+            state.buckets = cython.cast(cython.pointer(int64_t), calloc(1, 8))
+            if state.buckets == cython.NULL:
+                raise MemoryError("no memory for the automata")
+            state.buckets[0] = -1
+        for i in range(self.n_operators):
+            result = cython.address(self.results[i])
+            result.n_columns = self.stream[self.n_sources + i, 1]
+            result.columns = cython.cast(cython.pointer(Buffer), calloc(result.n_columns + 1, cython.sizeof(Buffer)))
+            result.flags = cython.cast(cython.pointer(Flags), calloc(result.n_columns + 1, cython.sizeof(Flags)))
+            if result.columns == cython.NULL or result.flags == cython.NULL:
+                raise MemoryError("no memory for the automata")
+        n_registers: int64_t = 1
+        for i in range(self.program.shape[0]):
+            n_registers = max(n_registers, self.program[i, 2])
+        self.frame.stride = 1
+        self.wide.stride = CHUNK
+        self.frame.values = cython.cast(cython.pointer(int64_t), calloc(n_registers, 8))
+        self.frame.flags = cython.cast(cython.pointer(uint8_t), calloc(n_registers, 1))
+        n_wide: int64_t = 1
+        for i in range(self.derived.shape[0]):
+            n_wide = max(n_wide, self.program[self.derived[i, 0], 2])
+        self.wide.values = cython.cast(cython.pointer(int64_t), calloc(n_wide * CHUNK, 8))
+        self.wide.flags = cython.cast(cython.pointer(uint8_t), calloc(n_wide * CHUNK, 1))
+        if self.frame.values == cython.NULL or self.frame.flags == cython.NULL:
+            raise MemoryError("no memory for the registers")
+        if self.wide.values == cython.NULL or self.wide.flags == cython.NULL:
+            raise MemoryError("no memory for the registers")
+        self.frame.constants = self.wide.constants = cython.address(self.constants[0])
+        self.frame.sets.bounds = self.wide.sets.bounds = cython.address(self.set_bounds[0])
+        self.frame.sets.values = self.wide.sets.values = cython.address(self.set_values[0])
+
+    def __dealloc__(self):
+        i: int64_t
+        c: int64_t
+        if self.ports != cython.NULL:
+            for i in range(self.n_ports):
+                free(self.ports[i].columns)
+                free(self.ports[i].derived.data)
+                free(self.ports[i].derived_flags.data)
+        if self.states != cython.NULL:
+            for i in range(self.n_states):
+                free(self.states[i].data)
+                free(self.states[i].buckets)
+        if self.results != cython.NULL:
+            for i in range(self.n_operators):
+                free(self.results[i].starts.data)
+                free(self.results[i].ends.data)
+                free(self.results[i].lineage.data)
+                if self.results[i].columns != cython.NULL and self.results[i].flags != cython.NULL:
+                    for c in range(self.results[i].n_columns):
+                        free(self.results[i].columns[c].data)
+                        free(self.results[i].flags[c].data)
+                free(self.results[i].columns)
+                free(self.results[i].flags)
+        free(self.ports)
+        free(self.states)
+        free(self.results)
+        free(self.frame.values)
+        free(self.frame.flags)
+        free(self.wide.values)
+        free(self.wide.flags)
+        free(self.pending.data)
+        free(self.dead.data)
+        free(self.nodes.data)
+
+    # -- one batch -----------------------------------------------------------------------------------------------------
+
+    def process(self, inputs: list) -> None:
+        """Run a batch of whole epochs. `inputs` has per source: (starts, ends, numbers, [values], [flags or None])."""
+        which: int64_t
+        p: int64_t
+        for which in range(self.n_operators):
+            for p in range(self.operator[which, 0], self.operator[which, 0] + self.operator[which, 1]):
+                self.bind(p, inputs)
+            with cython.nogil:
+                status: Status = self.run_operator(which)
+            if status == Status.NO_MEMORY:
+                raise MemoryError("the matching kernel ran out of memory")
+            if status == Status.OVERFLOW:
+                raise Overflow(self.fault.program, self.fault.stream, self.fault.row, self.fault.tick)
+
+    @cython.cfunc
+    def bind(self, p: int64_t, inputs: list):
+        port: cython.pointer(Port) = cython.address(self.ports[p])
+        c: int64_t
+        words: cython.const[int64_t][::1]
+        bytes_: cython.const[uint8_t][::1]
+        result: cython.pointer(Result)
+        port.n_rows = 0
+        port.lineage = cython.NULL
+        if port.is_source:
+            starts, ends, numbers, values, flags = inputs[port.stream]
+            port.n_rows = len(ends)
+            if port.n_rows == 0:
+                return
+            words = starts
+            port.starts = cython.address(words[0])
+            words = ends
+            port.ends = cython.address(words[0])
+            if self.track:
+                words = numbers
+                port.lineage = cython.address(words[0])
+            for c in range(port.n_raw):
+                words = values[c]
+                if words.shape[0] != port.n_rows:
+                    raise ValueError("columns of a batch differ in length")
+                port.columns[c].values = cython.address(words[0])
+                port.columns[c].flags = cython.NULL
+                if flags[c] is not None:
+                    bytes_ = flags[c]
+                    port.columns[c].flags = cython.address(bytes_[0])
+            return
+        result = cython.address(self.results[port.stream - self.n_sources])
+        port.n_rows = result.ends.size
+        port.starts = result.starts.data
+        port.ends = result.ends.data
+        port.lineage = result.lineage.data
+        for c in range(port.n_raw):
+            port.columns[c].values = result.columns[c].data
+            port.columns[c].flags = result.flags[c].data
+
+    def output(self, which: int64_t):
+        """What the operator gave for the last batch: (starts, ends, nodes, [values], [flags]) as fresh arrays."""
+        result: cython.pointer(Result) = cython.address(self.results[which])
+        n: int64_t = result.ends.size
+        c: int64_t
+        nodes = copy_words(cython.address(result.lineage), n) if self.track else None
+        values = [copy_words(cython.address(result.columns[c]), n) for c in range(result.n_columns)]
+        flags = [copy_flags(cython.address(result.flags[c]), n) for c in range(result.n_columns)]
+        return copy_words(cython.address(result.starts), n), copy_words(cython.address(result.ends), n), nodes, values, flags
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def fail(self, status: Status, program: int64_t, port: cython.pointer(Port), row: int64_t) -> Status:
+        self.fault.status = status
+        self.fault.program = program
+        self.fault.stream = port.stream
+        self.fault.row = row
+        self.fault.tick = port.ends[row]
+        return status
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def run_operator(self, which: int64_t) -> Status:
+        first: int64_t = self.operator[which, 0]
+        last: int64_t = first + self.operator[which, 1]
+        result: cython.pointer(Result) = cython.address(self.results[which])
+        p: int64_t
+        c: int64_t
+        tick: int64_t
+        any_left: cython.bint
+        status: Status
+        result.starts.size = result.ends.size = result.lineage.size = 0
+        for c in range(result.n_columns):
+            result.columns[c].size = 0
+            result.flags[c].size = 0
+        for p in range(first, last):
+            self.ports[p].low = self.ports[p].high = 0
+            if self.ports[p].n_rows > 0:
+                status = self.compute_derived(cython.address(self.ports[p]))
+                if status != Status.FINE:
+                    return status
+        while True:
+            any_left = False
+            tick = 0
+            for p in range(first, last):
+                self.ports[p].low = self.ports[p].high
+                if self.ports[p].low < self.ports[p].n_rows:
+                    if not any_left or self.ports[p].ends[self.ports[p].low] < tick:
+                        tick = self.ports[p].ends[self.ports[p].low]
+                    any_left = True
+            if not any_left:
+                return Status.FINE
+            for p in range(first, last):
+                while self.ports[p].high < self.ports[p].n_rows and self.ports[p].ends[self.ports[p].high] == tick:
+                    self.ports[p].high += 1
+            status = self.run_epoch(which, tick)
+            if status != Status.FINE:
+                return status
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def compute_derived(self, port: cython.pointer(Port)) -> Status:
+        """Predicates and keys of single events, once per batch and column by column."""
+        n_derived: int64_t = port.n_columns - port.n_raw
+        n: int64_t = port.n_rows
+        if n_derived == 0:
+            return Status.FINE
+        if not grow(cython.address(port.derived), n_derived * n) or not grow_flags(cython.address(port.derived_flags), n_derived * n):
+            return Status.NO_MEMORY
+        d: int64_t
+        row: int64_t
+        lanes: int64_t
+        i: int64_t
+        program: int64_t
+        values: cython.pointer(int64_t)
+        flags: cython.pointer(uint8_t)
+        self.wide.columns = port.columns
+        self.wide.starts = port.starts
+        self.wide.ends = port.ends
+        self.wide.slots = cython.NULL
+        for d in range(n_derived):
+            program = self.derived[port.first_derived + d, 0]
+            values = port.derived.data + d * n
+            flags = port.derived_flags.data + d * n
+            row = 0
+            while row < n:
+                lanes = min(n - row, cython.cast(int64_t, CHUNK))
+                self.wide.row = row
+                if evaluate(cython.address(self.code[self.program[program, 0], 0]), 0, cython.address(self.wide), lanes, self.strings) < 0:
+                    return Status.NO_MEMORY
+                # The result of a program over columns is in register 0.
+                memcpy(values + row, self.wide.values, lanes * 8)
+                memcpy(flags + row, self.wide.flags, lanes)
+                row += lanes
+            port.columns[port.n_raw + d].values = values
+            port.columns[port.n_raw + d].flags = flags
+            if self.derived[port.first_derived + d, 1]:
+                for i in range(n):
+                    if flags[i] == IS_ERROR:
+                        return self.fail(Status.OVERFLOW, program, port, i)
+        return Status.FINE
+
+    # -- one epoch -----------------------------------------------------------------------------------------------------
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def run_epoch(self, which: int64_t, tick: int64_t) -> Status:
+        s: int64_t
+        row: int64_t
+        gate: cython.pointer(Column)
+        port: cython.pointer(Port)
+        state: cython.pointer(State)
+        status: Status
+        first_state: int64_t = self.operator[which, 2]
+        self.epoch += 1
+        for s in range(first_state, first_state + self.operator[which, 3]):
+            state = cython.address(self.states[s])
+            if state.n_live == 0:
+                continue
+            port = cython.address(self.ports[state.port])
+            for row in range(port.low, port.high):
+                status = self.probe(state, s, port, row, cython.address(self.results[which]))
+                if status != Status.FINE:
+                    return status
+        for s in range(self.operator[which, 4], self.operator[which, 4] + self.operator[which, 5]):
+            port = cython.address(self.ports[self.start[s, 0]])
+            for row in range(port.low, port.high):
+                if self.start[s, 2] >= 0:
+                    gate = cython.address(port.columns[self.start[s, 2]])
+                    if gate.values[row] == 0 or gate.flags[row] != 0:
+                        continue
+                status = self.run_program(self.start[s, 1], port, row, -1, -1, cython.address(self.results[which]))
+                if status != Status.FINE:
+                    return status
+        if self.pending.size == 0 and self.dead.size == 0:
+            return Status.FINE
+        return self.end_epoch(tick)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def probe(
+        self,
+        state: cython.pointer(State),
+        which: int64_t,
+        port: cython.pointer(Port),
+        row: int64_t,
+        result: cython.pointer(Result),
+    ) -> Status:
+        """Let one candidate meet the instances of one state that its key finds."""
+        gate: cython.pointer(Column)
+        column: cython.pointer(Column)
+        if state.gate >= 0:
+            gate = cython.address(port.columns[state.gate])
+            if gate.flags[row] == IS_NULL or (gate.values[row] == 0 and gate.flags[row] == 0):
+                return Status.FINE
+        hash_: uint64_t = HASH_SEED
+        k: int64_t
+        value: int64_t
+        for k in range(state.first_key, state.first_key + state.n_keys):
+            column = cython.address(port.columns[self.key[k, 0]])
+            if column.flags != cython.NULL and column.flags[row] != 0:
+                return Status.FINE
+            value = column.values[row]
+            if self.key[k, 2]:
+                value = canonical_double(value)
+            hash_ = mix(hash_, value)
+        words: cython.pointer(int64_t)
+        instance: int64_t = state.buckets[hash_ & cython.cast(uint64_t, state.n_buckets - 1)]
+        start: int64_t = port.starts[row]
+        tick: int64_t = port.ends[row]
+        equal: cython.bint
+        status: Status
+        while instance >= 0:
+            words = state.data + instance * state.width
+            equal = cython.cast(uint64_t, words[HASH]) == hash_
+            k = state.first_key
+            while equal and k < state.first_key + state.n_keys:
+                value = port.columns[self.key[k, 0]].values[row]
+                if self.key[k, 2]:
+                    equal = canonical_double(value) == canonical_double(words[HEADER + self.key[k, 1]])
+                else:
+                    equal = value == words[HEADER + self.key[k, 1]]
+                k += 1
+            if equal and start > words[FINISH]:
+                if beyond(words[START], tick, state.window):
+                    if words[MARK] != self.epoch:
+                        words[MARK] = self.epoch
+                        if not push(cython.address(self.dead), which) or not push(cython.address(self.dead), instance):
+                            return Status.NO_MEMORY
+                else:
+                    status = self.run_program(state.program, port, row, which, instance, result)
+                    if status != Status.FINE:
+                        return status
+            instance = (state.data + instance * state.width)[NEXT]
+        return Status.FINE
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def run_program(
+        self,
+        program: int64_t,
+        port: cython.pointer(Port),
+        row: int64_t,
+        which: int64_t,
+        instance: int64_t,
+        result: cython.pointer(Result),
+    ) -> Status:
+        """Run the edges of a state for one instance and one candidate, or of the start (instance -1) for one event."""
+        code: cython.pointer(cython.const[int32_t]) = cython.address(self.code[self.program[program, 0], 0])
+        frame: cython.pointer(Frame) = cython.address(self.frame)
+        state: cython.pointer(State) = cython.NULL
+        words: cython.pointer(int64_t) = cython.NULL
+        ins: cython.pointer(cython.const[int32_t])
+        pc: cython.int = 0
+        start: int64_t = port.starts[row]
+        node: int64_t = -1
+        parent: int64_t = -1
+        status: Status
+        frame.columns = port.columns
+        frame.starts = port.starts
+        frame.ends = port.ends
+        frame.row = row
+        frame.slots = cython.NULL
+        if instance >= 0:
+            state = cython.address(self.states[which])
+            words = state.data + instance * state.width
+            start = words[START]
+            parent = words[LINEAGE]
+            frame.instance_start = start
+            frame.slots = words + HEADER
+            frame.slot_flags = cython.cast(cython.pointer(uint8_t), words + HEADER + state.n_slots)
+        while True:
+            pc = evaluate(code, pc, frame, 1, self.strings)
+            if pc < 0:
+                return Status.NO_MEMORY
+            ins = code + 5 * pc
+            if ins[0] == END:
+                return Status.FINE
+            elif ins[0] == JUMP_UNLESS:
+                if frame.flags[ins[2]] == IS_ERROR:
+                    return self.fail(Status.OVERFLOW, program, port, row)
+                if frame.flags[ins[2]] != 0 or frame.values[ins[2]] == 0:
+                    pc = ins[3]
+                    continue
+            elif ins[0] == AFFECT:
+                words = state.data + instance * state.width
+                if words[MARK] != self.epoch:
+                    words[MARK] = self.epoch
+                    if not push(cython.address(self.dead), which) or not push(cython.address(self.dead), instance):
+                        return Status.NO_MEMORY
+            else:
+                if self.track and node < 0:
+                    node = self.new_node(port, row, parent, ins[1])
+                    if node < 0:
+                        return Status.NO_MEMORY
+                status = self.emit(ins, port, row, start, node, result)
+                if status == Status.OVERFLOW:
+                    return self.fail(status, program, port, row)
+                if status != Status.FINE:
+                    return status
+                if instance >= 0:
+                    # A new instance of the same state may have moved the pool.
+                    words = state.data + instance * state.width
+                    frame.slots = words + HEADER
+                    frame.slot_flags = cython.cast(cython.pointer(uint8_t), words + HEADER + state.n_slots)
+            pc += 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def emit(
+        self,
+        ins: cython.pointer(cython.const[int32_t]),
+        port: cython.pointer(Port),
+        row: int64_t,
+        start: int64_t,
+        node: int64_t,
+        result: cython.pointer(Result),
+    ) -> Status:
+        """Bind the operands to a new instance of a state, or to a row of the output."""
+        i: int64_t
+        n: int64_t = ins[4]
+        register: int32_t
+        for i in range(n):
+            if self.frame.flags[self.operand[ins[3] + i]] == IS_ERROR:
+                return Status.OVERFLOW
+        if ins[2] < 0:
+            if not push(cython.address(result.starts), start) or not push(cython.address(result.ends), port.ends[row]):
+                return Status.NO_MEMORY
+            if self.track and not push(cython.address(result.lineage), node):
+                return Status.NO_MEMORY
+            for i in range(n):
+                register = self.operand[ins[3] + i]
+                if not push(cython.address(result.columns[i]), self.frame.values[register]):
+                    return Status.NO_MEMORY
+                if not grow_flags(cython.address(result.flags[i]), result.flags[i].size + 1):
+                    return Status.NO_MEMORY
+                result.flags[i].data[result.flags[i].size] = self.frame.flags[register]
+                result.flags[i].size += 1
+            return Status.FINE
+        state: cython.pointer(State) = cython.address(self.states[ins[2]])
+        instance: int64_t = self.allocate(state)
+        if instance < 0:
+            return Status.NO_MEMORY
+        words: cython.pointer(int64_t) = state.data + instance * state.width
+        flags: cython.pointer(uint8_t) = cython.cast(cython.pointer(uint8_t), words + HEADER + state.n_slots)
+        words[START] = start
+        words[FINISH] = port.ends[row]
+        words[MARK] = 0
+        words[LINEAGE] = node
+        for i in range(n):
+            register = self.operand[ins[3] + i]
+            words[HEADER + i] = self.frame.values[register]
+            flags[i] = self.frame.flags[register]
+        if not self.key_of_instance(state, words):
+            # A null in the key equals nothing, now or later: no candidate can ever affect it.
+            words[NEXT] = state.free_head
+            state.free_head = instance
+            return Status.FINE
+        if not push(cython.address(self.pending), ins[2]) or not push(cython.address(self.pending), instance):
+            return Status.NO_MEMORY
+        return Status.FINE
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def new_node(self, port: cython.pointer(Port), row: int64_t, parent: int64_t, tag: int64_t) -> int64_t:
+        """The node of `parent`'s contributors followed by the event's; leaves are (-2 - stream, number of the event, 0)."""
+        nodes: cython.pointer(Buffer) = cython.address(self.nodes)
+        right: int64_t = port.lineage[row]
+        if port.is_source:
+            if not push(nodes, -2 - port.stream) or not push(nodes, right) or not push(nodes, 0):
+                return -1
+            right = nodes.size // 3 - 1
+        if not push(nodes, parent) or not push(nodes, right) or not push(nodes, tag):
+            return -1
+        return nodes.size // 3 - 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def end_epoch(self, tick: int64_t) -> Status:
+        i: int64_t
+        state: cython.pointer(State)
+        instance: int64_t
+        for i in range(0, self.dead.size, 2):
+            state = cython.address(self.states[self.dead.data[i]])
+            instance = self.dead.data[i + 1]
+            self.unlink(state, instance)
+            (state.data + instance * state.width)[NEXT] = state.free_head
+            state.free_head = instance
+        for i in range(0, self.pending.size, 2):
+            state = cython.address(self.states[self.pending.data[i]])
+            if self.link(state, self.pending.data[i + 1]) != Status.FINE:
+                return Status.NO_MEMORY
+            if state.n_live >= state.sweep_at:
+                self.expire(state, tick)
+        self.dead.size = 0
+        self.pending.size = 0
+        return Status.FINE
+
+    # -- instances -----------------------------------------------------------------------------------------------------
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def allocate(self, state: cython.pointer(State)) -> int64_t:
+        instance: int64_t = state.free_head
+        if instance >= 0:
+            state.free_head = (state.data + instance * state.width)[NEXT]
+            return instance
+        if state.n_used == state.capacity:
+            wanted: int64_t = 2 * state.capacity + 16
+            data: cython.pointer(int64_t) = cython.cast(
+                cython.pointer(int64_t), realloc(state.data, wanted * state.width * 8)
+            )
+            if data == cython.NULL:
+                return -1
+            state.data = data
+            state.capacity = wanted
+        state.n_used += 1
+        return state.n_used - 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def key_of_instance(self, state: cython.pointer(State), words: cython.pointer(int64_t)) -> cython.bint:
+        """Hash the key slots; False if one is null."""
+        flags: cython.pointer(uint8_t) = cython.cast(cython.pointer(uint8_t), words + HEADER + state.n_slots)
+        hash_: uint64_t = HASH_SEED
+        k: int64_t
+        value: int64_t
+        for k in range(state.first_key, state.first_key + state.n_keys):
+            if flags[self.key[k, 1]] != 0:
+                return False
+            value = words[HEADER + self.key[k, 1]]
+            if self.key[k, 2]:
+                value = canonical_double(value)
+            hash_ = mix(hash_, value)
+        words[HASH] = hash_
+        return True
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def link(self, state: cython.pointer(State), instance: int64_t) -> Status:
+        words: cython.pointer(int64_t)
+        slot: int64_t
+        i: int64_t
+        if state.n_keys > 0 and state.n_live >= state.n_buckets:
+            wanted: int64_t = 4 * state.n_buckets if state.n_buckets > 1 else 16
+            fresh: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), calloc(wanted, 8))
+            if fresh == cython.NULL:
+                return Status.NO_MEMORY
+            old: cython.pointer(int64_t) = state.buckets
+            n_old: int64_t = state.n_buckets
+            for i in range(wanted):
+                fresh[i] = -1
+            state.buckets = fresh
+            state.n_buckets = wanted
+            following: int64_t
+            moved: int64_t
+            for i in range(n_old):
+                moved = old[i]
+                while moved >= 0:
+                    following = (state.data + moved * state.width)[NEXT]
+                    put_first(state, moved)
+                    moved = following
+            free(old)
+        put_first(state, instance)
+        state.n_live += 1
+        return Status.FINE
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def unlink(self, state: cython.pointer(State), instance: int64_t) -> cython.void:
+        words: cython.pointer(int64_t) = state.data + instance * state.width
+        if words[PREVIOUS] >= 0:
+            (state.data + words[PREVIOUS] * state.width)[NEXT] = words[NEXT]
+        else:
+            state.buckets[words[HASH] & (state.n_buckets - 1)] = words[NEXT]
+        if words[NEXT] >= 0:
+            (state.data + words[NEXT] * state.width)[PREVIOUS] = words[PREVIOUS]
+        state.n_live -= 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def expire(self, state: cython.pointer(State), tick: int64_t) -> cython.void:
+        """Drop the instances that no later candidate can complete. Run when the pool doubled, so constant per instance."""
+        bucket: int64_t
+        instance: int64_t
+        following: int64_t
+        if state.window < INT64_MAX:
+            for bucket in range(state.n_buckets):
+                instance = state.buckets[bucket]
+                while instance >= 0:
+                    following = (state.data + instance * state.width)[NEXT]
+                    # The next candidate ends after `tick`, so its DUR is larger by at least one.
+                    if beyond((state.data + instance * state.width)[START], tick + 1, state.window):
+                        self.unlink(state, instance)
+                        (state.data + instance * state.width)[NEXT] = state.free_head
+                        state.free_head = instance
+                    instance = following
+        state.sweep_at = max(2 * state.n_live, cython.cast(int64_t, 1024))
+
+    # -- between batches -----------------------------------------------------------------------------------------------
+
+    def instances(self) -> list:
+        """Live instances of every state."""
+        i: int64_t
+        return [self.states[i].n_live for i in range(self.n_states)]
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory held by instances, contributors and strings."""
+        total: int64_t = self.nodes.capacity * 8
+        i: int64_t
+        for i in range(self.n_states):
+            total += (self.states[i].capacity * self.states[i].width + self.states[i].n_buckets) * 8
+        return total + self.strings.n_bytes
+
+    def contributors(self, nodes: cython.const[int64_t][::1]):
+        """The source events behind each node, in order: (offsets, streams, numbers, tags)."""
+        offsets = np.zeros(nodes.shape[0] + 1, np.int64)
+        ends: int64_t[::1] = offsets
+        found: Buffer = Buffer(data=cython.NULL, size=0, capacity=0)
+        stack: Buffer = Buffer(data=cython.NULL, size=0, capacity=0)
+        i: int64_t
+        node: int64_t
+        tag: int64_t
+        enough: cython.bint = True
+        with cython.nogil:
+            for i in range(nodes.shape[0]):
+                enough = enough and push(cython.address(stack), nodes[i]) and push(cython.address(stack), 0)
+                while enough and stack.size > 0:
+                    tag = stack.data[stack.size - 1]
+                    node = 3 * stack.data[stack.size - 2]
+                    stack.size -= 2
+                    if self.nodes.data[node] <= -2:
+                        enough = (
+                            push(cython.address(found), -2 - self.nodes.data[node])
+                            and push(cython.address(found), self.nodes.data[node + 1])
+                            and push(cython.address(found), tag)
+                        )
+                        continue
+                    # The left part comes first, so it is pushed last.
+                    enough = push(cython.address(stack), self.nodes.data[node + 1]) and push(
+                        cython.address(stack), tag + self.nodes.data[node + 2]
+                    )
+                    if enough and self.nodes.data[node] >= 0:
+                        enough = push(cython.address(stack), self.nodes.data[node]) and push(cython.address(stack), tag)
+                ends[i + 1] = found.size // 3
+        triples = copy_words(cython.address(found), found.size).reshape(-1, 3) if enough else None
+        free(found.data)
+        free(stack.data)
+        if triples is None:
+            raise MemoryError("no memory for the contributors of a batch")
+        return offsets, triples[:, 0], triples[:, 1], triples[:, 2]
+
+    def live_slots(self, slot_type: int64_t) -> "np.ndarray":
+        """All values that live instances hold in slots of this type, nulls left out."""
+        found: Buffer = Buffer(data=cython.NULL, size=0, capacity=0)
+        s: int64_t
+        i: int64_t
+        c: int64_t
+        bucket: int64_t
+        words: cython.pointer(int64_t)
+        flags: cython.pointer(uint8_t)
+        state: cython.pointer(State)
+        enough: cython.bint = True
+        for s in range(self.n_states):
+            state = cython.address(self.states[s])
+            for bucket in range(state.n_buckets):
+                i = state.buckets[bucket]
+                while i >= 0:
+                    words = state.data + i * state.width
+                    flags = cython.cast(cython.pointer(uint8_t), words + HEADER + state.n_slots)
+                    for c in range(state.n_slots):
+                        if self.slot_type[self.state_table[s, 3] + c] == slot_type and flags[c] == 0:
+                            enough = enough and push(cython.address(found), words[HEADER + c])
+                    i = words[NEXT]
+        values = copy_words(cython.address(found), found.size)
+        free(found.data)
+        if not enough:
+            raise MemoryError("no memory to look through the instances")
+        return values
+
+    def sweep_strings(self) -> bool:
+        """Forget texts that nothing holds, when the table has doubled since the last time. Call between batches."""
+        if self.strings.n_alive < self.strings_sweep_at:
+            return False
+        alive = np.zeros(self.strings.n_codes, np.uint8)
+        alive[self.live_slots(3)] = 1
+        constants = np.asarray(self.constants)[: len(self.tables["constant"])]
+        alive[constants[self.tables["constant_text"] >= 0]] = 1
+        self.strings.sweep(alive)
+        self.strings_sweep_at = max(65536, 2 * self.strings.n_alive)
+        return True
+
+    @property
+    def n_nodes(self) -> int:
+        return self.nodes.size // 3
+
+    def sweep_nodes(self) -> "np.ndarray":
+        """Forget contributors of no live instance; the (stream, number) pairs of events still held. Call between batches."""
+        n_nodes: int64_t = self.nodes.size // 3
+        moved = np.full(n_nodes + 1, -1, np.int64)
+        place: int64_t[::1] = moved
+        s: int64_t
+        i: int64_t
+        bucket: int64_t
+        state: cython.pointer(State)
+        for s in range(self.n_states):
+            state = cython.address(self.states[s])
+            for bucket in range(state.n_buckets):
+                i = state.buckets[bucket]
+                while i >= 0:
+                    place[(state.data + i * state.width)[LINEAGE]] = 0
+                    i = (state.data + i * state.width)[NEXT]
+        # A node is younger than its parts: one pass downwards marks, one upwards moves.
+        i = n_nodes - 1
+        while i >= 0:
+            if place[i] == 0 and self.nodes.data[3 * i] > -2:
+                place[self.nodes.data[3 * i + 1]] = 0
+                if self.nodes.data[3 * i] >= 0:
+                    place[self.nodes.data[3 * i]] = 0
+            i -= 1
+        n: int64_t = 0
+        for i in range(n_nodes):
+            if place[i] == 0:
+                place[i] = n
+                if self.nodes.data[3 * i] <= -2:
+                    self.nodes.data[3 * n] = self.nodes.data[3 * i]
+                    self.nodes.data[3 * n + 1] = self.nodes.data[3 * i + 1]
+                else:
+                    self.nodes.data[3 * n] = place[self.nodes.data[3 * i]] if self.nodes.data[3 * i] >= 0 else -1
+                    self.nodes.data[3 * n + 1] = place[self.nodes.data[3 * i + 1]]
+                self.nodes.data[3 * n + 2] = self.nodes.data[3 * i + 2]
+                n += 1
+        for s in range(self.n_states):
+            state = cython.address(self.states[s])
+            for bucket in range(state.n_buckets):
+                i = state.buckets[bucket]
+                while i >= 0:
+                    (state.data + i * state.width)[LINEAGE] = place[(state.data + i * state.width)[LINEAGE]]
+                    i = (state.data + i * state.width)[NEXT]
+        self.nodes.size = 3 * n
+        kept = copy_words(cython.address(self.nodes), 3 * n).reshape(-1, 3)
+        leaves = kept[kept[:, 0] <= -2, :2]
+        leaves[:, 0] = -2 - leaves[:, 0]
+        return leaves
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def beyond(start: int64_t, tick: int64_t, window: int64_t) -> cython.bint:
+    """Is tick - start + 1 larger than the window? Written without overflow."""
+    if window == INT64_MAX:
+        return False
+    return window <= 0 or cython.cast(uint64_t, tick) - cython.cast(uint64_t, start) >= cython.cast(uint64_t, window)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def put_first(state: cython.pointer(State), instance: int64_t) -> cython.void:
+    """Make it the first of its bucket."""
+    words: cython.pointer(int64_t) = state.data + instance * state.width
+    bucket: int64_t = words[HASH] & (state.n_buckets - 1)
+    first: int64_t = state.buckets[bucket]
+    words[NEXT] = first
+    words[PREVIOUS] = -1
+    if first >= 0:
+        (state.data + first * state.width)[PREVIOUS] = instance
+    state.buckets[bucket] = instance
+
+
+@cython.cfunc
+def copy_words(buffer: cython.pointer(Buffer), n: int64_t):
+    array = np.empty(n, np.int64)
+    view: int64_t[::1] = array
+    if n > 0:
+        memcpy(cython.address(view[0]), buffer.data, n * 8)
+    return array
+
+
+@cython.cfunc
+def copy_flags(buffer: cython.pointer(Flags), n: int64_t):
+    array = np.empty(n, np.uint8)
+    view: uint8_t[::1] = array
+    if n > 0:
+        memcpy(cython.address(view[0]), buffer.data, n)
+    return array

@@ -1,0 +1,33 @@
+# The string table of a run: text as 64-bit codes. Equal texts have equal codes, so equality and hashing never touch bytes.
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+
+cdef struct Entry:
+    int64_t offset  # of its bytes in `blob`; -1 while the code is free
+    int64_t length  # bytes
+    uint64_t hash
+
+cdef class StringTable:
+    cdef Entry* entries       # (capacity,) by code
+    cdef int64_t n_codes      # codes ever given out, free ones included
+    cdef int64_t capacity
+    cdef int64_t n_free
+    cdef int64_t* free_codes  # (capacity,) stack of codes to give out again
+    cdef char* blob           # all bytes, UTF-8, back to back
+    cdef int64_t blob_size
+    cdef int64_t blob_capacity
+    cdef int64_t* buckets     # (n_buckets,) code or -1; open addressing, linear probing
+    cdef int64_t n_buckets    # a power of two, at least twice the codes in use
+    cdef char* scratch        # for texts that are being made
+    cdef int64_t scratch_capacity
+
+    cdef int64_t add(self, const char* data, int64_t length) noexcept nogil
+    cdef bint reserve_blob(self, int64_t length) noexcept nogil
+    cdef bint reserve_code(self) noexcept nogil
+    cdef bint rebuild_buckets(self, int64_t n_buckets) noexcept nogil
+    cdef char* room(self, int64_t length) noexcept nogil
+    cdef int compare(self, int64_t a, int64_t b) noexcept nogil
+    cdef int64_t concat(self, int64_t a, int64_t b) noexcept nogil
+    cdef int64_t substring(self, int64_t code, int64_t position, int64_t length) noexcept nogil
+    cdef int64_t length(self, int64_t code) noexcept nogil
+    cdef int64_t change_case(self, int64_t code, bint upper) noexcept nogil
+    cdef bint like(self, int64_t text, int64_t pattern) noexcept nogil

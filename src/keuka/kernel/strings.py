@@ -1,0 +1,420 @@
+"""The string table of a run: bytes in, 64-bit codes out, and the string functions of the expression language.
+
+The table grows with the distinct texts that are alive; `sweep` gives the codes nobody holds any more to new texts.
+Functions that make text return -1 when memory is out; the caller turns that into a clean error.
+"""
+
+import cython
+from cython.cimports.keuka.kernel.hashing import HASH_FINISH, HASH_SEED, mix
+from cython.cimports.libc.stdint import int32_t, int64_t, uint8_t, uint64_t
+from cython.cimports.libc.stdlib import free, malloc, realloc
+from cython.cimports.libc.string import memcmp, memcpy
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def hash_bytes(data: cython.pointer(cython.const[cython.char]), length: int64_t) -> uint64_t:
+    h: uint64_t = HASH_SEED ^ cython.cast(uint64_t, length)
+    word: uint64_t = 0
+    i: int64_t = 0
+    while i + 8 <= length:
+        memcpy(cython.address(word), data + i, 8)
+        h = mix(h, word)
+        i += 8
+    if i < length:
+        word = 0
+        memcpy(cython.address(word), data + i, length - i)
+        h = mix(h, word)
+    h *= HASH_FINISH
+    return h ^ (h >> 29)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def continues(byte: cython.char) -> cython.bint:
+    """Is it a UTF-8 continuation byte, not the beginning of a code point?"""
+    return (cython.cast(cython.uchar, byte) & 0xC0) == 0x80
+
+
+@cython.cclass
+class StringTable:
+    def __cinit__(self):
+        self.entries = cython.NULL
+        self.free_codes = cython.NULL
+        self.blob = cython.NULL
+        self.buckets = cython.NULL
+        self.scratch = cython.NULL
+        self.n_codes = self.capacity = self.n_free = 0
+        self.blob_size = self.blob_capacity = self.scratch_capacity = self.n_buckets = 0
+        if not self.rebuild_buckets(64):
+            raise MemoryError("no memory for the string table")
+
+    def __dealloc__(self):
+        free(self.entries)
+        free(self.free_codes)
+        free(self.blob)
+        free(self.buckets)
+        free(self.scratch)
+
+    # -- growing ------------------------------------------------------------------------------------------------------
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def rebuild_buckets(self, n_buckets: int64_t) -> cython.bint:
+        fresh: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), malloc(n_buckets * 8))
+        if fresh == cython.NULL:
+            return False
+        i: int64_t
+        slot: int64_t
+        for i in range(n_buckets):
+            fresh[i] = -1
+        for i in range(self.n_codes):
+            if self.entries[i].offset >= 0:
+                slot = self.entries[i].hash & (n_buckets - 1)
+                while fresh[slot] >= 0:
+                    slot = (slot + 1) & (n_buckets - 1)
+                fresh[slot] = i
+        free(self.buckets)
+        self.buckets = fresh
+        self.n_buckets = n_buckets
+        return True
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def reserve_blob(self, length: int64_t) -> cython.bint:
+        if self.blob_size + length <= self.blob_capacity:
+            return True
+        wanted: int64_t = 2 * self.blob_capacity + length + 1024
+        grown: cython.pointer(cython.char) = cython.cast(cython.pointer(cython.char), realloc(self.blob, wanted))
+        if grown == cython.NULL:
+            return False
+        self.blob = grown
+        self.blob_capacity = wanted
+        return True
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def reserve_code(self) -> cython.bint:
+        if self.n_free > 0 or self.n_codes < self.capacity:
+            return True
+        wanted: int64_t = 2 * self.capacity + 64
+        entries: cython.pointer(Entry) = cython.cast(
+            cython.pointer(Entry), realloc(self.entries, wanted * cython.sizeof(Entry))
+        )
+        if entries == cython.NULL:
+            return False
+        self.entries = entries
+        codes: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), realloc(self.free_codes, wanted * 8))
+        if codes == cython.NULL:
+            return False
+        self.free_codes = codes
+        self.capacity = wanted
+        return True
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def add(self, data: cython.pointer(cython.const[cython.char]), length: int64_t) -> int64_t:
+        """The code of a text, new or known; -1 when memory is out."""
+        h: uint64_t = hash_bytes(data, length)
+        slot: int64_t = h & (self.n_buckets - 1)
+        code: int64_t
+        while True:
+            code = self.buckets[slot]
+            if code < 0:
+                break
+            if self.entries[code].hash == h and self.entries[code].length == length:
+                if memcmp(self.blob + self.entries[code].offset, data, length) == 0:
+                    return code
+            slot = (slot + 1) & (self.n_buckets - 1)
+        # The bytes may lie in the blob itself, which growing moves.
+        inside: cython.bint = self.blob != cython.NULL and data >= self.blob and data < self.blob + self.blob_size
+        offset: int64_t = data - self.blob if inside else 0
+        if not self.reserve_blob(length) or not self.reserve_code():
+            return -1
+        if inside:
+            data = self.blob + offset
+        if self.n_free > 0:
+            self.n_free -= 1
+            code = self.free_codes[self.n_free]
+        else:
+            code = self.n_codes
+            self.n_codes += 1
+        if length > 0:
+            memcpy(self.blob + self.blob_size, data, length)
+        self.entries[code].offset = self.blob_size
+        self.entries[code].length = length
+        self.entries[code].hash = h
+        self.blob_size += length
+        self.buckets[slot] = code
+        if 2 * (self.n_codes - self.n_free) > self.n_buckets:
+            if not self.rebuild_buckets(4 * self.n_buckets):
+                return -1
+        return code
+
+    # -- doors to Python ----------------------------------------------------------------------------------------------
+
+    def intern(
+        self,
+        offsets: cython.const[int32_t][::1],
+        data: cython.const[uint8_t][::1],
+        valid: cython.const[uint8_t][::1],
+        codes: int64_t[::1],
+    ) -> None:
+        """Codes of an Arrow string column: `offsets` has one more entry than `codes`; `valid` may be empty (no nulls)."""
+        n: int64_t = codes.shape[0]
+        i: int64_t
+        code: int64_t = 0
+        has_nulls: cython.bint = valid.shape[0] > 0
+        empty: cython.char = 0
+        text: cython.pointer(cython.const[cython.char]) = cython.address(empty)
+        if data.shape[0] > 0:
+            text = cython.cast(cython.pointer(cython.const[cython.char]), cython.address(data[0]))
+        with cython.nogil:
+            for i in range(n):
+                if has_nulls and valid[i] == 0:
+                    codes[i] = 0
+                    continue
+                code = self.add(text + offsets[i], offsets[i + 1] - offsets[i])
+                if code < 0:
+                    break
+                codes[i] = code
+        if code < 0:
+            raise MemoryError("no memory for the strings of a batch")
+
+    def intern_text(self, text: str) -> int:
+        encoded: bytes = text.encode()
+        data: cython.pointer(cython.const[cython.char]) = encoded
+        code: int64_t = self.add(data, len(encoded))
+        if code < 0:
+            raise MemoryError("no memory for a string")
+        return code
+
+    def byte_lengths(self, codes: cython.const[int64_t][::1], flags: cython.const[uint8_t][::1], offsets: int32_t[::1]) -> None:
+        """Arrow offsets of the texts of `codes`; rows whose flag is set are empty. `flags` may be empty."""
+        i: int64_t
+        total: int64_t = 0
+        offsets[0] = 0
+        for i in range(codes.shape[0]):
+            if flags.shape[0] == 0 or flags[i] == 0:
+                total += self.entries[codes[i]].length
+            if total > 0x7FFFFFFF:
+                raise OverflowError("more than 2 GB of text in one batch of results")
+            offsets[i + 1] = total
+
+    def copy_texts(self, codes: cython.const[int64_t][::1], offsets: cython.const[int32_t][::1], data: uint8_t[::1]) -> None:
+        i: int64_t
+        length: int64_t
+        for i in range(codes.shape[0]):
+            length = offsets[i + 1] - offsets[i]
+            if length > 0:
+                memcpy(cython.address(data[offsets[i]]), self.blob + self.entries[codes[i]].offset, length)
+
+    @property
+    def n_alive(self) -> int:
+        return self.n_codes - self.n_free
+
+    @property
+    def n_bytes(self) -> int:
+        return self.blob_capacity + self.capacity * (cython.sizeof(Entry) + 8) + self.n_buckets * 8
+
+    def sweep(self, alive: uint8_t[::1]) -> None:
+        """Forget every code whose byte in `alive` (one per code) is 0, and close the gaps in the bytes."""
+        total: int64_t = 0
+        i: int64_t
+        for i in range(self.n_codes):
+            if self.entries[i].offset >= 0 and alive[i]:
+                total += self.entries[i].length
+        fresh: cython.pointer(cython.char) = cython.cast(cython.pointer(cython.char), malloc(total + 1024))
+        if fresh == cython.NULL:
+            raise MemoryError("no memory to sweep the string table")
+        size: int64_t = 0
+        for i in range(self.n_codes):
+            if self.entries[i].offset < 0:
+                continue
+            if alive[i]:
+                memcpy(fresh + size, self.blob + self.entries[i].offset, self.entries[i].length)
+                self.entries[i].offset = size
+                size += self.entries[i].length
+            else:
+                self.entries[i].offset = -1
+                self.free_codes[self.n_free] = i
+                self.n_free += 1
+        free(self.blob)
+        self.blob = fresh
+        self.blob_size = size
+        self.blob_capacity = total + 1024
+        wanted: int64_t = 64
+        while wanted < 4 * (self.n_codes - self.n_free):
+            wanted *= 2
+        if not self.rebuild_buckets(wanted):
+            raise MemoryError("no memory to sweep the string table")
+
+    # -- functions of the expression language --------------------------------------------------------------------------
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def room(self, length: int64_t) -> cython.pointer(cython.char):
+        if length > self.scratch_capacity:
+            grown: cython.pointer(cython.char) = cython.cast(cython.pointer(cython.char), realloc(self.scratch, 2 * length))
+            if grown == cython.NULL:
+                return cython.NULL
+            self.scratch = grown
+            self.scratch_capacity = 2 * length
+        return self.scratch
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def compare(self, a: int64_t, b: int64_t) -> cython.int:
+        """Order by code point, which is the order of UTF-8 bytes: negative, 0 or positive."""
+        if a == b:
+            return 0
+        la: int64_t = self.entries[a].length
+        lb: int64_t = self.entries[b].length
+        order: cython.int = memcmp(self.blob + self.entries[a].offset, self.blob + self.entries[b].offset, min(la, lb))
+        if order != 0:
+            return order
+        return -1 if la < lb else 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def concat(self, a: int64_t, b: int64_t) -> int64_t:
+        la: int64_t = self.entries[a].length
+        lb: int64_t = self.entries[b].length
+        text: cython.pointer(cython.char) = self.room(la + lb + 1)
+        if text == cython.NULL:
+            return -1
+        memcpy(text, self.blob + self.entries[a].offset, la)
+        memcpy(text + la, self.blob + self.entries[b].offset, lb)
+        return self.add(text, la + lb)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def length(self, code: int64_t) -> int64_t:
+        """Code points, not bytes."""
+        text: cython.pointer(cython.char) = self.blob + self.entries[code].offset
+        i: int64_t
+        n: int64_t = 0
+        for i in range(self.entries[code].length):
+            if not continues(text[i]):
+                n += 1
+        return n
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def substring(self, code: int64_t, position: int64_t, length: int64_t) -> int64_t:
+        """Spark's substring: counted from 1, from the end if negative; 0 counts as 1."""
+        n: int64_t = self.length(code)
+        first: int64_t = position - 1 if position > 0 else (n + position if position < 0 else 0)
+        last: int64_t = n if length > n - first else first + length
+        if length <= 0 or last <= 0 or first >= n:
+            return self.add(self.blob, 0)
+        if first < 0:
+            first = 0
+        text: cython.pointer(cython.char) = self.blob + self.entries[code].offset
+        size: int64_t = self.entries[code].length
+        begin: int64_t = 0
+        point: int64_t = 0
+        while point < first:
+            begin += 1
+            while begin < size and continues(text[begin]):
+                begin += 1
+            point += 1
+        end: int64_t = begin
+        while point < last:
+            end += 1
+            while end < size and continues(text[end]):
+                end += 1
+            point += 1
+        return self.add(text + begin, end - begin)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def change_case(self, code: int64_t, upper: cython.bint) -> int64_t:
+        size: int64_t = self.entries[code].length
+        text: cython.pointer(cython.char) = self.room(size + 1)
+        if text == cython.NULL:
+            return -1
+        memcpy(text, self.blob + self.entries[code].offset, size)
+        i: int64_t
+        for i in range(size):
+            if cython.cast(cython.uchar, text[i]) >= 0x80:
+                return change_case_unicode(self, code, upper)
+            if upper and 97 <= text[i] <= 122:
+                text[i] -= 32
+            elif not upper and 65 <= text[i] <= 90:
+                text[i] += 32
+        return self.add(text, size)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def like(self, text: int64_t, pattern: int64_t) -> cython.bint:
+        """SQL's LIKE over the whole text: % any characters, _ one code point, \\ takes the next character as it is."""
+        t: cython.pointer(cython.char) = self.blob + self.entries[text].offset
+        p: cython.pointer(cython.char) = self.blob + self.entries[pattern].offset
+        n: int64_t = self.entries[text].length
+        m: int64_t = self.entries[pattern].length
+        i: int64_t = 0
+        j: int64_t = 0
+        # After a mismatch, the last % takes one more code point; earlier ones never need to be tried again.
+        retry_i: int64_t = -1
+        retry_j: int64_t = -1
+        while i < n:
+            if j < m and p[j] == 37:
+                retry_i = i
+                j += 1
+                retry_j = j
+                continue
+            if j < m and p[j] == 95:
+                i += 1
+                while i < n and continues(t[i]):
+                    i += 1
+                j += 1
+                continue
+            if j + 1 < m and p[j] == 92 and p[j + 1] == t[i]:
+                i += 1
+                j += 2
+                continue
+            if j < m and p[j] != 92 and p[j] == t[i]:
+                i += 1
+                j += 1
+                continue
+            if retry_j < 0:
+                return False
+            retry_i += 1
+            while retry_i < n and continues(t[retry_i]):
+                retry_i += 1
+            i = retry_i
+            j = retry_j
+        while j < m and p[j] == 37:
+            j += 1
+        return j == m
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def change_case_unicode(table: StringTable, code: int64_t, upper: cython.bint) -> int64_t:
+    # Unicode's case tables are Python's; only texts beyond ASCII come here.
+    result: int64_t
+    with cython.gil:
+        raw: bytes = table.blob[table.entries[code].offset : table.entries[code].offset + table.entries[code].length]
+        text: str = raw.decode("utf-8", "replace")
+        changed: bytes = (text.upper() if upper else text.lower()).encode()
+        data: cython.pointer(cython.const[cython.char]) = changed
+        result = table.add(data, len(changed))
+    return result

@@ -1,0 +1,214 @@
+"""CEL text to a frozen syntax tree with spans (SEMANTICS 4). Syntax errors are found here; names and types in `lower.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from keuka.diagnostics import Diagnostic, SourceText, Span
+from keuka.errors import QueryError
+from keuka.languages import values
+from keuka.languages.cel.hints import CEL_WORDS
+from keuka.languages.parsing import Grammar, check_nesting, parse_text
+from keuka.languages.values import Name, Value, ValueBuilder
+
+CEL = Grammar(Path(__file__).with_name("grammar.lark"), CEL_WORDS)
+
+
+@dataclass(frozen=True)
+class Read:
+    """The events of a stream, given or published."""
+
+    name: Name
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Filter:
+    predicate: Value
+    input: Stream
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Next:
+    first: Stream
+    predicate: Value | None
+    second: Stream
+    keyword: Span = field(compare=False, repr=False)
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Assignment:
+    value: Value
+    name: Name
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Fold:
+    first: Stream
+    skip: Value
+    step: Value
+    assignments: tuple[Assignment, ...]
+    second: Stream
+    keyword: Span = field(compare=False, repr=False)
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Union:
+    """Two or more streams: `A UNION B UNION C` is one union of three."""
+
+    inputs: tuple[Stream, ...]
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Parenthesised:
+    """A stream in plain parentheses."""
+
+    inner: Stream
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Item:
+    """A column of a SELECT; `value` is None for `*`. `name` is the one after AS, or the attribute's own."""
+
+    value: Value | None
+    name: Name | None
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Query:
+    """`items` is None without a SELECT. The span of a subquery includes its parentheses."""
+
+    items: tuple[Item, ...] | None
+    stream: Stream
+    publish: Name | None
+    span: Span = field(compare=False, repr=False)
+
+
+Stream = Read | Filter | Next | Fold | Union | Parenthesised | Query
+Node = Stream | Item | Assignment | Value
+
+
+@dataclass(frozen=True)
+class CelFile:
+    source: SourceText
+    queries: tuple[Query, ...]
+
+
+def parse(source: SourceText) -> CelFile:
+    """The queries of a text, or the first syntax error in it."""
+    queries = parse_text(CEL, source, _Builder(source))
+    for query in queries:
+        check_nesting(query, children)
+    return CelFile(source, queries)
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    """The parts of a node in the order of the text."""
+    match node:
+        case Read():
+            return ()
+        case Filter():
+            return (node.predicate, node.input)
+        case Next():
+            return (node.first, node.second) if node.predicate is None else (node.first, node.predicate, node.second)
+        case Fold():
+            return (node.first, node.skip, node.step, *node.assignments, node.second)
+        case Union():
+            return node.inputs
+        case Parenthesised():
+            return (node.inner,)
+        case Query():
+            return (*(node.items or ()), node.stream)
+        case Item():
+            return () if node.value is None else (node.value,)
+        case Assignment():
+            return (node.value,)
+        case _:
+            return values.children(node)
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """The node and everything inside it in the order of the text, without recursion."""
+    stack = [node]
+    while stack:
+        top = stack.pop()
+        yield top
+        stack.extend(reversed(children(top)))
+
+
+class _Builder(ValueBuilder):
+    """One method per rule of `grammar.lark`."""
+
+    def start(self, parts: list[Any]) -> tuple[Query, ...]:
+        return tuple(parts[::2])
+
+    def query(self, parts: list[Any]) -> Query:
+        select, items, from_, stream, _, publish = parts
+        span = self.token_span(select or from_).to(publish.span if publish else stream.span)
+        return Query(items, stream, publish, span)
+
+    def items(self, parts: list[Any]) -> tuple[Item, ...]:
+        return tuple(parts[::2])
+
+    def every_attribute(self, parts: list[Any]) -> Item:
+        return Item(None, None, self.token_span(parts[0]))
+
+    def item(self, parts: list[Any]) -> Item:
+        value, _, name = parts
+        if name is not None:
+            return Item(value, name, value.span.to(name.span))
+        attribute = values.ungrouped(value)
+        if not isinstance(attribute, values.Reference):
+            help = f"write `{_shortened(value.span.text)} AS name`"
+            raise QueryError(Diagnostic("K101", "a computed column needs a name", value.span, "not a plain attribute", (help,)))
+        return Item(value, Name(attribute.name, attribute.span), value.span)
+
+    def attribute(self, parts: list[Any]) -> Value:
+        decorator, name = parts
+        if decorator is None:
+            return values.Reference("", name.text, name.span)
+        return values.Reference(str(decorator), name.text, self.token_span(decorator).to(name.span))
+
+    def read(self, parts: list[Any]) -> Stream:
+        return Read(parts[0], parts[0].span)
+
+    def filter(self, parts: list[Any]) -> Stream:
+        return Filter(parts[2], parts[4], self.token_span(parts[0]).to(parts[4].span))
+
+    def next(self, parts: list[Any]) -> Stream:
+        first, keyword, _, predicate, _, second = parts
+        return Next(first, predicate, second, self.token_span(keyword), first.span.to(second.span))
+
+    def fold(self, parts: list[Any]) -> Stream:
+        first, keyword, _, skip, _, step, *rest, _, second = parts
+        return Fold(first, skip, step, tuple(rest[1::2]), second, self.token_span(keyword), first.span.to(second.span))
+
+    def assignment(self, parts: list[Any]) -> Assignment:
+        return Assignment(parts[0], parts[2], parts[0].span.to(parts[2].span))
+
+    def union(self, parts: list[Any]) -> Stream:
+        first, _, second = parts
+        inputs = first.inputs if isinstance(first, Union) else (first,)
+        return Union((*inputs, second), first.span.to(second.span))
+
+    def subquery(self, parts: list[Any]) -> Stream:
+        open_, query, close = parts
+        return Query(query.items, query.stream, query.publish, self.token_span(open_, close))
+
+    def parenthesised(self, parts: list[Any]) -> Stream:
+        return Parenthesised(parts[1], self.token_span(parts[0], parts[2]))
+
+
+def _shortened(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= 40 else "..."

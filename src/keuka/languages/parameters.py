@@ -1,0 +1,69 @@
+"""Values given for the parameters `:name` of a query, as literals. A timedelta stays one until the stream's tick is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+
+from keuka.diagnostics import Diagnostic, listing, similar
+from keuka.expressions import Literal
+from keuka.languages.coercion import microseconds
+from keuka.languages.values import Parameter
+from keuka.schema import MAX_TICK, Type
+
+
+def read_parameters(used: Sequence[Parameter], given: Mapping[str, object], findings: list[Diagnostic]) -> dict[str, Literal | timedelta]:
+    """The values of the parameters a query uses; missing, superfluous and unsuitable ones are noted in `findings`."""
+    first_uses = {p.name: p for p in reversed(used)}
+    values: dict[str, Literal | timedelta] = {}
+    for name in dict.fromkeys([p.name for p in used]):
+        span = first_uses[name].span
+        if name not in given:
+            help = (*similar(name, set(given) - set(first_uses)), f'give it one: `params={{"{name}": ...}}`')
+            findings.append(Diagnostic("K207", f"the parameter `:{name}` has no value", span, help=help))
+            continue
+        value = _literal(given[name])
+        if isinstance(value, str):
+            findings.append(Diagnostic("K207", f"the parameter `:{name}` {value}", span, help=(_KINDS,)))
+        else:
+            values[name] = value
+    for name in given:
+        if name not in first_uses:
+            known = f"its parameters: {listing(first_uses)}" if first_uses else "it has none"
+            findings.append(Diagnostic("K207", f"the query has no parameter `:{name}`", help=(*similar(name, first_uses), known)))
+    return values
+
+
+_KINDS = "a parameter is a bool, int, float, str, datetime, timedelta or None"
+
+
+def _literal(value: object) -> Literal | timedelta | str:
+    """The literal a Python value becomes, or what is wrong with the value."""
+    value = _plain(value)
+    if value is None or (isinstance(value, datetime) and value != value):  # pandas' NaT is a datetime unequal to itself
+        return Literal(None, Type.NULL)
+    if isinstance(value, bool):
+        return Literal(value, Type.BOOLEAN)
+    if isinstance(value, int):
+        return Literal(value, Type.INTEGER) if -MAX_TICK - 1 <= value <= MAX_TICK else "does not fit into 64 bits"
+    if isinstance(value, float):
+        return Literal(value, Type.DOUBLE)
+    if isinstance(value, str):
+        return Literal(value, Type.STRING)
+    if isinstance(value, datetime):
+        return Literal(microseconds(value), Type.TIMESTAMP)
+    if isinstance(value, date):
+        return Literal(microseconds(datetime(value.year, value.month, value.day, tzinfo=UTC)), Type.TIMESTAMP)
+    if isinstance(value, timedelta):
+        return value
+    return f"has a value of the type `{type(value).__name__}`, which no query type fits"
+
+
+def _plain(value: object) -> object:
+    """A numpy scalar as the Python value it stands for; times in nanoseconds would become bare integers, so in microseconds."""
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    if kind in ("M", "m") and hasattr(value, "astype"):
+        value = value.astype(f"{'datetime' if kind == 'M' else 'timedelta'}64[us]")
+    if kind and getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
+        return value.item()
+    return value

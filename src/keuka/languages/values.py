@@ -1,0 +1,215 @@
+"""Value expressions as written: the syntax tree that all languages share, and the functions that build it from parse trees.
+
+Names are not resolved and nothing has a type yet; `typing.py` turns these nodes into `keuka.expressions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from keuka.diagnostics import SourceText, Span
+
+if TYPE_CHECKING:
+    from lark import Token
+
+
+@dataclass(frozen=True)
+class Name:
+    """A name as the user means it: without backticks."""
+
+    text: str
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A string, TRUE, FALSE or NULL."""
+
+    value: bool | str | None
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number in its digits: whether it fits 64 bits can be said only once a minus before it is known."""
+
+    digits: str
+    is_integer: bool
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Timespan:
+    """A duration with a unit, `10 min`; how many ticks that is depends on the clock of the stream."""
+
+    digits: str
+    unit: str
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    name: str
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Dur:
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """An attribute; `qualifier` is what the language puts before it (CEL: `$1.`, `$2.`, `$.` or nothing)."""
+
+    qualifier: str
+    name: str
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operator with its operands: a sign, or one of and, or, not, minus, is null, like, in, between, case, case of.
+
+    `case` is condition, value, ..., and at the end perhaps the value of ELSE; `case of` has the compared value in front.
+    """
+
+    operator: str
+    operands: tuple[Value, ...]
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class FunctionCall:
+    name: Name
+    arguments: tuple[Value, ...]
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Group:
+    """An expression in parentheses."""
+
+    inner: Value
+    span: Span = field(compare=False, repr=False)
+
+
+Value = Constant | Number | Timespan | Parameter | Dur | Reference | Operation | FunctionCall | Group
+
+
+def children(value: Value) -> tuple[Value, ...]:
+    if isinstance(value, Operation):
+        return value.operands
+    if isinstance(value, FunctionCall):
+        return value.arguments
+    return (value.inner,) if isinstance(value, Group) else ()
+
+
+def ungrouped(value: Value) -> Value:
+    """The expression inside any parentheses around it."""
+    while isinstance(value, Group):
+        value = value.inner
+    return value
+
+
+class ValueBuilder:
+    """One method per rule of `values.lark`: from the rule's parts (tokens, None for what is left out, nodes) to its node."""
+
+    def __init__(self, source: SourceText) -> None:
+        self._source = source
+
+    def token_span(self, first: Token, last: Token | None = None) -> Span:
+        start, end = first.start_pos, (last or first).end_pos
+        assert start is not None
+        assert end is not None
+        return Span(self._source, start, end)
+
+    def name(self, parts: list[Token]) -> Name:
+        text = str(parts[0])
+        if text.startswith("`"):
+            text = text[1:-1].replace("``", "`")
+        return Name(text, self.token_span(parts[0]))
+
+    dashed_name = name
+
+    def disjunction(self, parts: list[Any]) -> Value:
+        return _operation("or", parts[::2])
+
+    def conjunction(self, parts: list[Any]) -> Value:
+        return _operation("and", parts[::2])
+
+    def negation(self, parts: list[Any]) -> Value:
+        return Operation("not", (parts[1],), self.token_span(parts[0]).to(parts[1].span))
+
+    def comparison(self, parts: list[Any]) -> Value:
+        operator = str(parts[1])
+        return _operation("<>" if operator == "!=" else operator, parts[::2])
+
+    arithmetic = comparison
+
+    def minus(self, parts: list[Any]) -> Value:
+        return Operation("minus", (parts[1],), self.token_span(parts[0]).to(parts[1].span))
+
+    def null_test(self, parts: list[Any]) -> Value:
+        value, _, negated, null = parts
+        return _perhaps_not(negated, Operation("is null", (value,), value.span.to(self.token_span(null))))
+
+    def like(self, parts: list[Any]) -> Value:
+        value, negated, _, pattern = parts
+        return _perhaps_not(negated, _operation("like", (value, pattern)))
+
+    def membership(self, parts: list[Any]) -> Value:
+        value, negated, _, _, *candidates, close = parts
+        span = value.span.to(self.token_span(close))
+        return _perhaps_not(negated, Operation("in", (value, *candidates[::2]), span))
+
+    def between(self, parts: list[Any]) -> Value:
+        value, negated, _, low, _, high = parts
+        return _perhaps_not(negated, _operation("between", (value, low, high)))
+
+    def number(self, parts: list[Token]) -> Value:
+        return Number(str(parts[0]), parts[0].type.endswith("INTEGER"), self.token_span(parts[0]))
+
+    def timespan(self, parts: list[Token]) -> Value:
+        return Timespan(str(parts[0]), parts[1].lower(), self.token_span(parts[0], parts[1]))
+
+    def text(self, parts: list[Token]) -> Value:
+        quote = parts[0][0]
+        return Constant(parts[0][1:-1].replace(quote * 2, quote), self.token_span(parts[0]))
+
+    def word(self, parts: list[Token]) -> Value:
+        return Constant({"TRUE": True, "FALSE": False, "NULL": None}[parts[0].upper()], self.token_span(parts[0]))
+
+    def parameter(self, parts: list[Token]) -> Value:
+        return Parameter(str(parts[0][1:]), self.token_span(parts[0]))
+
+    def dur(self, parts: list[Token]) -> Value:
+        return Dur(self.token_span(parts[0]))
+
+    def function(self, parts: list[Any]) -> Value:
+        name, _, *arguments, close = parts
+        span = self.token_span(name, close)
+        return FunctionCall(Name(str(name), self.token_span(name)), tuple([a for a in arguments[::2] if a is not None]), span)
+
+    def case(self, parts: list[Any]) -> Value:
+        first, compared, *branches, _, default, last = parts
+        operands = [b for i, b in enumerate(branches) if i % 4 in (1, 3)]
+        if default is not None:
+            operands.append(default)
+        span = self.token_span(first, last)
+        if compared is None:
+            return Operation("case", tuple(operands), span)
+        return Operation("case of", (compared, *operands), span)
+
+    def group(self, parts: list[Any]) -> Value:
+        return Group(parts[1], self.token_span(parts[0], parts[2]))
+
+
+def _operation(operator: str, operands: Sequence[Value]) -> Operation:
+    return Operation(operator, tuple(operands), operands[0].span.to(operands[-1].span))
+
+
+def _perhaps_not(negated: Token | None, value: Operation) -> Operation:
+    return value if negated is None else Operation("not", (value,), value.span)

@@ -1,0 +1,176 @@
+"""From the algebra of a query set to a plan: named streams in the order they run, each one linear-plus over earlier ones.
+
+Rules rewrite each stream; then every right operand that is more than filters and projections over a stream is cut out and
+becomes a stream of its own that the rest reads (resubscription, cayuga-algebra.txt section 3.5). `compile_tables` goes on to
+the automata and their tables.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from keuka.algebra.operators import Filter, Fold, Map, Next, Operator, Program, Published, Source, Union, walk
+from keuka.automaton.assembler import Pool
+from keuka.automaton.build import build
+from keuka.automaton.code import generate, port_reads
+from keuka.automaton.model import Automaton
+from keuka.automaton.tables import OutputColumns, SourceColumns, Tables, assemble
+from keuka.expressions import Call, Column, Duration, Literal
+from keuka.plan.rules import RULES, Rule, boundaries, optimise, with_inputs
+from keuka.schema import Schema
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stream of the plan: what it is, the automaton that computes it, and the rules that changed it."""
+
+    name: str
+    operator: Operator
+    automaton: Automaton
+    trace: tuple[tuple[str, Operator], ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    sources: tuple[Source, ...]
+    stages: tuple[Stage, ...]  # in the order they run
+    outputs: tuple[tuple[str, str, bytes], ...]  # (published name, stage, fingerprint of the meaning)
+    contributors: bool
+    indices: bool
+
+
+def plan(
+    program: Program,
+    outputs: Sequence[str] | None = None,
+    *,
+    rules: tuple[Rule, ...] = RULES,
+    linear: bool = True,
+    indices: bool = True,
+    contributors: bool = False,
+) -> Plan:
+    """The plan for the named outputs (default: all). `rules`, `linear` and `indices` change the cost, never the result."""
+    named = {output_name(i, name): operator for i, (name, operator) in enumerate(program.outputs)}
+    wanted = list(named) if outputs is None else list(outputs)
+    streams = dict(named)
+    for operator in named.values():
+        for node in walk(operator):
+            if isinstance(node, Published):
+                streams.setdefault(node.name, node.input)
+    stages: dict[str, Stage] = {}
+    sources: dict[str, Source] = {}
+
+    def add(name: str, operator: Operator) -> None:
+        rewritten, trace = optimise(operator, rules)
+        pieces: list[tuple[str, Operator]] = []
+        cut = resubscribe(rewritten, name, linear, pieces)
+        for piece_name, piece in (*[(n, p) for n, p in pieces], (name, cut)):
+            for leaf in leaves(piece):
+                if isinstance(leaf, Source):
+                    sources.setdefault(leaf.stream, leaf)
+                elif leaf.name not in stages:
+                    add(leaf.name, streams.get(leaf.name, leaf.input))
+            stages[piece_name] = Stage(piece_name, piece, build(piece), trace if piece_name == name else ())
+
+    for name in wanted:
+        if name not in stages:
+            add(name, streams[name])
+    results = tuple([(name, name, fingerprint(named[name])) for name in wanted])
+    return Plan(tuple(sources.values()), tuple(stages.values()), results, contributors, indices)
+
+
+def output_name(position: int, name: str) -> str:
+    """A query without PUBLISH is known by its place in the text."""
+    return name or f"query_{position + 1}"
+
+
+def leaves(operator: Operator) -> list[Source | Published]:
+    """The streams an expression of the plan reads, from left to right."""
+    if isinstance(operator, Source | Published):
+        return [operator]
+    return [leaf for i in boundaries(operator) for leaf in leaves(i)]
+
+
+def resubscribe(operator: Operator, name: str, linear: bool, pieces: list[tuple[str, Operator]]) -> Operator:
+    """Cut where the expression is not linear-plus. Pieces come out in the order they run, named after the stream they serve."""
+    new = [resubscribe(i, name, linear, pieces) for i in boundaries(operator)]
+
+    def cut(piece: Operator) -> Operator:
+        if isinstance(piece, Source | Published):
+            return piece
+        piece_name = f"{name}#{len(pieces) + 1}"
+        pieces.append((piece_name, piece))
+        return Published(piece_name, piece, piece.span)
+
+    if isinstance(operator, Next | Fold):
+        new[1] = new[1] if linear and _is_unary(new[1]) else cut(new[1])
+    if not linear and isinstance(operator, Next | Fold | Union):
+        new = [cut(i) for i in new]
+    return with_inputs(operator, new)
+
+
+def _is_unary(operator: Operator) -> bool:
+    while isinstance(operator, Filter | Map):
+        operator = operator.input
+    return isinstance(operator, Source | Published)
+
+
+# -- to tables -------------------------------------------------------------------------------------------------------------
+
+
+def compile_tables(plan: Plan) -> Tables:
+    """Decide which columns every stream must have, then generate the programs of every stage."""
+    wanted = demands(plan)
+    layouts = {name: {index: column for column, index in enumerate(chosen)} for name, chosen in wanted.items()}
+    pool = Pool()
+    operators = []
+    n_states = 0
+    for stage in plan.stages:
+        code = generate(stage.automaton, layouts, wanted[stage.name], pool, n_states, plan.indices)
+        n_states += len(code.states)
+        operators.append((stage.name, code, [stage.automaton.schema[i].type for i in wanted[stage.name]]))
+    sources = [_source_columns(s, wanted[s.stream]) for s in plan.sources]
+    order = [stage.name for stage in plan.stages]
+    outputs = [OutputColumns(n, order.index(s), plan.stages[order.index(s)].operator.schema, f) for n, s, f in plan.outputs]
+    return assemble(sources, operators, outputs, pool, plan.contributors)
+
+
+def demands(plan: Plan) -> dict[str, tuple[int, ...]]:
+    """The attributes of each stream that anything reads; all of them for results. Readers come after what they read."""
+    reads: dict[str, set[int]] = {s.stream: set() for s in plan.sources} | {stage.name: set() for stage in plan.stages}
+    results = {stage for _, stage, _ in plan.outputs}
+    for stage in reversed(plan.stages):
+        if stage.name in results:
+            reads[stage.name] = set(range(len(stage.automaton.schema)))
+        for name, used in port_reads(stage.automaton, sorted(reads[stage.name]), plan.indices).items():
+            reads[name] |= used
+    return {name: tuple(sorted(used)) for name, used in reads.items()}
+
+
+def _source_columns(source: Source, chosen: tuple[int, ...]) -> SourceColumns:
+    attributes = [source.schema[i] for i in chosen]
+    return SourceColumns(source.stream, tuple([a.name for a in attributes]), tuple([a.type for a in attributes]))
+
+
+def fingerprint(operator: Operator) -> bytes:
+    """128 bits that say what a query means: its algebra without spans, attribute names and names of published streams."""
+    return hashlib.blake2b(repr(_meaning(operator)).encode(), digest_size=16).digest()
+
+
+def _meaning(value: Any) -> Any:
+    if isinstance(value, Published):
+        return _meaning(value.input)
+    if isinstance(value, Column):
+        return ("column", value.side, value.index)
+    if isinstance(value, Literal):
+        return ("literal", value.type.value, repr(value.value))
+    if isinstance(value, Schema):
+        return [a.type.value for a in value.attributes]
+    if isinstance(value, tuple):
+        return [_meaning(v) for v in value]
+    if isinstance(value, Call | Duration | Source | Filter | Map | Union | Next | Fold):
+        parts = [_meaning(getattr(value, f.name)) for f in fields(value) if f.name != "span"]
+        return (type(value).__name__, *parts)
+    return value if isinstance(value, str | int) else value.value

@@ -1,0 +1,173 @@
+"""The optimiser: a tuple of pure functions from operator to operator, each named by a verb, applied in order.
+
+A rule sees one node whose inputs are already rewritten and returns it or a better one with the same meaning and the same
+sources in the same order. Nothing that can fail (integer overflow) is moved to where it would be evaluated more or less often,
+so a query raises the same errors with and without the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from keuka.algebra.operators import Filter, Fold, Map, Next, Operator, Published, Source, Union, inputs
+from keuka.algebra.values import ERROR, evaluate
+from keuka.expressions import (
+    FIRST,
+    Call,
+    Column,
+    Duration,
+    Expression,
+    Literal,
+    can_fail,
+    columns,
+    conjunction,
+    conjuncts,
+    substitute,
+    walk,
+)
+from keuka.schema import Type
+
+Rule = Callable[[Operator], Operator]
+
+
+def fold_constants(node: Operator) -> Operator:
+    """Compute what depends on constants alone, and drop filters that are always true."""
+    if isinstance(node, Filter):
+        predicate = _folded(node.predicate)
+        return node.input if predicate == Literal(True, Type.BOOLEAN) else replace(node, predicate=predicate)
+    if isinstance(node, Map):
+        return replace(node, items=tuple([_folded(e) for e in node.items]))
+    if isinstance(node, Next):
+        return replace(node, skip=_folded(node.skip), take=_folded(node.take))
+    if isinstance(node, Fold):
+        update = tuple([_folded(e) for e in node.update])
+        return replace(node, skip=_folded(node.skip), step=_folded(node.step), update=update)
+    return node
+
+
+def merge_filters(node: Operator) -> Operator:
+    """One filter instead of two, if the lower one cannot fail."""
+    if isinstance(node, Filter) and isinstance(node.input, Filter) and not can_fail(node.input.predicate):
+        both = conjunction((*conjuncts(node.input.predicate), *conjuncts(node.predicate)))
+        return replace(node, input=node.input.input, predicate=both)
+    return node
+
+
+def push_filter_below_union(node: Operator) -> Operator:
+    """Filter every side of a union, where its own predicates and indices are."""
+    if isinstance(node, Filter) and isinstance(node.input, Union):
+        union = node.input
+        return replace(union, inputs=tuple([replace(node, input=side) for side in union.inputs]))
+    return node
+
+
+def push_filter_below_map(node: Operator) -> Operator:
+    """Filter before renaming, so that the predicate can be tested per batch. Only through plain columns and constants."""
+    if not isinstance(node, Filter) or not isinstance(node.input, Map):
+        return node
+    below = node.input
+    used = [below.items[index] for _, index in columns(node.predicate)]
+    if not all(isinstance(item, Column | Literal) for item in used) or any(can_fail(item) for item in below.items):
+        return node
+    predicate = substitute(node.predicate, lambda c: below.items[c.index])
+    return replace(below, input=replace(node, input=below.input, predicate=predicate))
+
+
+def push_filter_to_first_input(node: Operator) -> Operator:
+    """Terms on the first input of NEXT or FOLD alone are tested before an instance is made."""
+    if not isinstance(node, Filter) or not isinstance(node.input, Next | Fold) or _operator_can_fail(node.input):
+        return node
+    below = node.input
+    n = len(below.first.schema)
+    terms = conjuncts(node.predicate)
+    early = [t for t in terms if not can_fail(t) and _reads_only_before(t, n)]
+    if not early or any(can_fail(t) for t in terms):
+        return node
+    pushed = replace(below, first=Filter(below.first, conjunction(tuple(early)), node.span))
+    late = tuple([t for t in terms if t not in early])
+    return replace(node, input=pushed, predicate=conjunction(late)) if late else pushed
+
+
+def merge_maps(node: Operator) -> Operator:
+    """One projection instead of two, if the lower one only renames."""
+    if isinstance(node, Map) and isinstance(node.input, Map) and all(isinstance(i, Column | Literal) for i in node.input.items):
+        below = node.input
+        items = tuple([substitute(item, lambda c: below.items[c.index]) for item in node.items])
+        return replace(node, input=below.input, items=items)
+    return node
+
+
+RULES: tuple[Rule, ...] = (
+    fold_constants,
+    merge_filters,
+    push_filter_below_union,
+    push_filter_below_map,
+    push_filter_to_first_input,
+    merge_maps,
+)
+
+
+MAX_PASSES = 50  # every rule makes progress of its own; the limit only guards against two that undo each other
+
+
+def optimise(operator: Operator, rules: tuple[Rule, ...]) -> tuple[Operator, tuple[tuple[str, Operator], ...]]:
+    """The rewritten operator, and after every rule that changed it its name and what it made."""
+    trace: list[tuple[str, Operator]] = []
+    for _ in range(MAX_PASSES):
+        before = operator
+        for rule in rules:
+            changed = everywhere(operator, rule)
+            if changed != operator:
+                trace.append((rule.__name__, changed))
+                operator = changed
+        if operator == before:
+            break
+    return operator, tuple(trace)
+
+
+def everywhere(operator: Operator, rule: Rule) -> Operator:
+    """Apply a rule to every node, inputs first. Published streams are rewritten where they are made, not where they are read."""
+    return rule(with_inputs(operator, [everywhere(i, rule) for i in boundaries(operator)]))
+
+
+def boundaries(operator: Operator) -> tuple[Operator, ...]:
+    """Its inputs, none for a leaf of a plan's expression."""
+    return () if isinstance(operator, Source | Published) else inputs(operator)
+
+
+def with_inputs(operator: Operator, new: list[Operator]) -> Operator:
+    if isinstance(operator, Source | Published):
+        return operator
+    if isinstance(operator, Union):
+        return replace(operator, inputs=tuple(new))
+    if isinstance(operator, Next | Fold):
+        return replace(operator, first=new[0], second=new[1])
+    return replace(operator, input=new[0])
+
+
+def _folded(expression: Expression) -> Expression:
+    if not isinstance(expression, Call):
+        return expression
+    args = tuple([_folded(a) for a in expression.args])
+    if expression.op == "and":
+        args = tuple([a for a in args if a != Literal(True, Type.BOOLEAN)])
+        if len(args) < 2:
+            return conjunction(args)
+    call = replace(expression, args=args)
+    if all(isinstance(a, Literal) for a in args):
+        value = evaluate(call, ())
+        if value is not ERROR:
+            return Literal(value, call.type, call.span)
+    return call
+
+
+def _reads_only_before(term: Expression, n: int) -> bool:
+    """Reads attributes of the first input (the first n of the payload) and no DUR."""
+    found = columns(term)
+    return bool(found) and all(side == FIRST and i < n for side, i in found) and not any(isinstance(e, Duration) for e in walk(term))
+
+
+def _operator_can_fail(node: Next | Fold) -> bool:
+    expressions = (node.skip, node.take) if isinstance(node, Next) else (node.skip, node.step, *node.update)
+    return any(can_fail(e) for e in expressions)

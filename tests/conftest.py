@@ -1,0 +1,24 @@
+"""Settings shared by all tests."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+# --- hypothesis profiles -----------------------------------------------------------------------------------------------------
+# `make test` takes the same few hundred examples every time; `make laws` sets KEUKA_LAW_EXAMPLES and a fresh, printed seed.
+
+settings.register_profile(
+    "fixed",
+    max_examples=200,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
+)
+settings.register_profile(
+    "laws", settings.get_profile("fixed"), max_examples=int(os.environ.get("KEUKA_LAW_EXAMPLES", "2000")), derandomize=False
+)
+settings.load_profile("laws" if "KEUKA_LAW_EXAMPLES" in os.environ else "fixed")

@@ -1,0 +1,177 @@
+"""Random CEL expressions over given attributes: typed by construction, so that nearly all of them are accepted.
+
+An expression is text. What it may refer to is a list of (reference, type) pairs; the caller decides how references are decorated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from hypothesis import strategies as st
+
+References = Sequence[tuple[str, str]]  # (how it is written here, its type)
+
+LITERALS = {
+    "integer": ["0", "1", "2", "3", "5", "10"],
+    "double": ["0.0", "0.5", "1.5", "2.0", "1e3"],
+    "string": ["'a'", "'b'", "'ab'", "''", "'É'", "'it''s'"],
+    "boolean": ["TRUE", "FALSE"],
+}
+PATTERNS = ["'a%'", "'%b'", "'_'", "'%'", "''", r"'a\%b'", "'_%_'", "'É'"]
+COMPARISONS = ["=", "<>", "!=", "<", "<=", ">", ">="]
+NUMBERS = ("integer", "double")
+
+
+def of_type(draw: st.DrawFn, kind: str, references: References, depth: int = 2) -> str:
+    """An expression of the given type."""
+    known = [reference for reference, reference_type in references if reference_type == kind]
+    if depth == 0 or draw(st.integers(0, 2)) == 0:
+        return draw(st.sampled_from(known if known and draw(st.integers(0, 4)) < 4 else LITERALS[kind]))
+    return draw(st.sampled_from(_FORMS[kind]))(draw, references, depth - 1)
+
+
+def predicate(draw: st.DrawFn, references: References, depth: int = 2) -> str:
+    """A truth value, more often satisfied than not: most of them are weak tests of a single attribute."""
+    if references and draw(st.integers(0, 3)) < 3:
+        reference, kind = draw(st.sampled_from(references))
+        return draw(st.sampled_from(_WEAK_TESTS[kind])).format(reference)
+    return draw(st.sampled_from(_FORMS["boolean"]))(draw, references, depth)
+
+
+_WEAK_TESTS = {
+    "integer": ["{} >= 0", "{} < 9", "{} <> 3", "{} IN (0, 1, 2, 3)", "{} BETWEEN 0 AND 20", "{} IS NOT NULL"],
+    "double": ["{} > -2", "{} IS NOT NULL", "NOT {} = 1.5", "{} BETWEEN 0 AND 2.5", "{} < 1000"],
+    "string": ["{} <> 'b'", "{} IN ('a', 'b', 'ab')", "{} LIKE '%'", "{} LIKE '%b'", "{} >= ''", "length({}) > 0"],
+    "boolean": ["{}", "{} IS NOT NULL", "{} OR TRUE", "NOT {} IS NULL"],
+}
+
+
+Form = Callable[[st.DrawFn, References, int], str]
+
+
+def _template(template: str, **holes: str) -> Form:
+    """A form of which each `{hole}` is an expression of the type it is given."""
+
+    def build(draw: st.DrawFn, references: References, depth: int) -> str:
+        return template.format(**{hole: of_type(draw, kind, references, depth) for hole, kind in holes.items()})
+
+    return build
+
+
+def _comparison(draw: st.DrawFn, references: References, depth: int) -> str:
+    left, right = draw(
+        st.sampled_from([("integer", "integer"), ("double", "double"), ("integer", "double"), ("string", "string"), ("boolean", "boolean")])
+    )
+    sign = draw(st.sampled_from(COMPARISONS))
+    return f"({of_type(draw, left, references, depth)} {sign} {of_type(draw, right, references, depth)})"
+
+
+def _logic(draw: st.DrawFn, references: References, depth: int) -> str:
+    terms = [of_type(draw, "boolean", references, depth) for _ in range(draw(st.integers(2, 3)))]
+    return "(" + draw(st.sampled_from([" AND ", " OR "])).join(terms) + ")"
+
+
+def _null_test(draw: st.DrawFn, references: References, depth: int) -> str:
+    kind = draw(st.sampled_from(sorted(LITERALS)))
+    return f"({of_type(draw, kind, references, depth)} IS {draw(st.sampled_from(['', 'NOT ']))}NULL)"
+
+
+def _membership(draw: st.DrawFn, references: References, depth: int) -> str:
+    kind = draw(st.sampled_from(["integer", "double", "string"]))
+    candidates = [of_type(draw, kind, references, min(depth, 1)) for _ in range(draw(st.integers(1, 3)))]
+    candidates += draw(st.sampled_from([[], [], ["NULL"]]))
+    return f"({of_type(draw, kind, references, depth)} {draw(st.sampled_from(['', 'NOT ']))}IN ({', '.join(candidates)}))"
+
+
+def _like(draw: st.DrawFn, references: References, depth: int) -> str:
+    text = of_type(draw, "string", references, depth)
+    return f"({text} {draw(st.sampled_from(['', 'NOT ']))}LIKE {draw(st.sampled_from(PATTERNS))})"
+
+
+def _between(draw: st.DrawFn, references: References, depth: int) -> str:
+    kind = draw(st.sampled_from(["integer", "double", "string"]))
+    value, low, high = [of_type(draw, kind, references, depth) for _ in range(3)]
+    return f"({value} {draw(st.sampled_from(['', 'NOT ']))}BETWEEN {low} AND {high})"
+
+
+def _case(kind: str) -> Form:
+    def build(draw: st.DrawFn, references: References, depth: int) -> str:
+        pairs = [
+            f"WHEN {of_type(draw, 'boolean', references, depth)} THEN {of_type(draw, kind, references, depth)}"
+            for _ in range(draw(st.integers(1, 2)))
+        ]
+        otherwise = [f"ELSE {of_type(draw, kind, references, depth)}"] if draw(st.booleans()) else []
+        return " ".join(["CASE", *pairs, *otherwise, "END"])
+
+    return build
+
+
+def _variadic(function: str, kind: str) -> Form:
+    def build(draw: st.DrawFn, references: References, depth: int) -> str:
+        arguments = [of_type(draw, kind, references, depth) for _ in range(draw(st.integers(2, 3)))]
+        return f"{function}({', '.join(arguments)})"
+
+    return build
+
+
+def _large(draw: st.DrawFn, references: References, depth: int) -> str:
+    return f"({of_type(draw, 'integer', references, depth)} * {draw(st.sampled_from(['4611686018427387904', '3000000000']))})"
+
+
+_FORMS: dict[str, list[Form]] = {
+    "integer": [
+        _template("({i} + {j})", i="integer", j="integer"),
+        _template("({i} - {j})", i="integer", j="integer"),
+        _template("({i} + {j})", i="integer", j="integer"),
+        _template("{i} % {j}", i="integer", j="integer"),
+        _template("({i} * {j})", i="integer", j="integer"),
+        _template("-({i})", i="integer"),
+        _template("abs({i})", i="integer"),
+        _template("round({i}, -1)", i="integer"),
+        _template("length({s})", s="string"),
+        _template("floor(least({x}, 100.0))", x="double"),
+        _template("ceil({x})", x="double"),
+        _variadic("coalesce", "integer"),
+        _variadic("least", "integer"),
+        _variadic("greatest", "integer"),
+        _case("integer"),
+        _large,
+    ],
+    "double": [
+        _template("({x} + {y})", x="double", y="double"),
+        _template("({x} - {i})", x="double", i="integer"),
+        _template("({x} * {y})", x="double", y="double"),
+        _template("({x} / {y})", x="double", y="double"),
+        _template("({i} / {j})", i="integer", j="integer"),
+        _template("{x} % {y}", x="double", y="double"),
+        _template("-({x})", x="double"),
+        _template("abs({x})", x="double"),
+        _template("round({x})", x="double"),
+        _template("round({x}, 1)", x="double"),
+        _template("coalesce({x}, {i})", x="double", i="integer"),
+        _variadic("least", "double"),
+        _variadic("greatest", "double"),
+        _case("double"),
+    ],
+    "string": [
+        _variadic("concat", "string"),
+        _variadic("coalesce", "string"),
+        _variadic("greatest", "string"),
+        _template("upper({s})", s="string"),
+        _template("lower({s})", s="string"),
+        _template("substring({s}, {i})", s="string", i="integer"),
+        _template("substring({s}, {i}, {j})", s="string", i="integer", j="integer"),
+        _case("string"),
+    ],
+    "boolean": [
+        _comparison,
+        _comparison,
+        _logic,
+        _template("(NOT {b})", b="boolean"),
+        _null_test,
+        _membership,
+        _like,
+        _between,
+        _case("boolean"),
+    ],
+}

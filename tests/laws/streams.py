@@ -1,0 +1,82 @@
+"""The streams of the laws: three fixed schemas, random rows, and the same rows as events for the reference and as tables for the engine.
+
+`S` and `Q` are point streams of one schema, `I` is an interval stream that shares some names with them. Ticks are few, so
+simultaneous and overlapping events are common; keys are few, so that conditions between events are often met.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from keuka.algebra.semantics import Event
+from keuka.schema import StreamType, TimeAxis, schema_of
+
+Row = tuple[Any, ...]
+Rows = Mapping[str, list[Row]]  # by stream, in the order of `end`
+
+
+@dataclass(frozen=True)
+class StreamShape:
+    arrow: pa.Schema
+    time: str | tuple[str, str]  # as `keuka.Stream` takes it
+
+    def ticks(self, row: Row) -> tuple[int, int]:
+        start, end = (self.time, self.time) if isinstance(self.time, str) else self.time
+        return row[self.arrow.get_field_index(start)], row[self.arrow.get_field_index(end)]
+
+    @property
+    def type(self) -> StreamType:
+        return StreamType(schema_of(self.arrow), TimeAxis(None, pa.int64()))
+
+
+_POINTS = StreamShape(pa.schema([("t", pa.int64()), ("k", pa.string()), ("n", pa.int64()), ("x", pa.float64()), ("b", pa.bool_())]), "t")
+_INTERVALS = StreamShape(
+    pa.schema([("s", pa.int64()), ("e", pa.int64()), ("k", pa.string()), ("n", pa.int64()), ("y", pa.float64())]), ("s", "e")
+)
+SHAPES: Mapping[str, StreamShape] = {"S": _POINTS, "Q": _POINTS, "I": _INTERVALS}
+
+KEYS = ("a", "b", "ab")
+_TEXTS = st.sampled_from(["a", "b", "a", "b", "a", *KEYS, *KEYS, "", "a%b", "É", None])
+_INTEGERS = st.one_of(st.integers(0, 5), st.integers(0, 5), st.integers(0, 5), st.sampled_from([None, -7, 0]))
+_WIDE_INTEGERS = st.one_of(_INTEGERS, _INTEGERS, _INTEGERS, st.sampled_from([2**62, 2**63 - 1, -(2**63), 2**53 + 1]))
+_DOUBLES = st.sampled_from([0.0, 1.0, 1.5, 2.0, 2.5, 3.0, -0.0, -1.5, math.nan, math.inf, -math.inf, None])
+_TRUTHS = st.sampled_from([True, True, False, None])
+_SIZES = st.sampled_from([10, 12, 8, 16, 12, 20, 25, 10, 5, 3, 1, 0])
+_GAPS = st.sampled_from([1, 0, 1, 2])
+
+
+@st.composite
+def rows(draw: st.DrawFn, max_events: int = 25) -> dict[str, list[Row]]:
+    """Rows of every stream, each stream in the order of `end`. Integers near 2^63 are in one example of four."""
+    integers = draw(st.sampled_from([_INTEGERS, _INTEGERS, _INTEGERS, _WIDE_INTEGERS]))
+    return {stream: draw(_rows_of(shape, integers, max_events)) for stream, shape in SHAPES.items()}
+
+
+@st.composite
+def _rows_of(draw: st.DrawFn, shape: StreamShape, integers: st.SearchStrategy[int | None], max_events: int) -> list[Row]:
+    found: list[Row] = []
+    end = 0
+    for _ in range(min(draw(_SIZES), max_events)):
+        end += draw(_GAPS)
+        times = (end,) if isinstance(shape.time, str) else (end - draw(st.integers(0, 3)), end)
+        values = (draw(_TEXTS), draw(integers), draw(_DOUBLES))
+        found.append((*times, *values, draw(_TRUTHS)) if isinstance(shape.time, str) else (*times, *values))
+    return found
+
+
+def events(all_rows: Rows) -> dict[str, list[Event]]:
+    return {
+        stream: [Event(row, *SHAPES[stream].ticks(row), ((stream, i),)) for i, row in enumerate(stream_rows)]
+        for stream, stream_rows in all_rows.items()
+    }
+
+
+def table(stream: str, stream_rows: list[Row]) -> pa.Table:
+    schema = SHAPES[stream].arrow
+    return pa.table([pa.array([row[i] for row in stream_rows], field.type) for i, field in enumerate(schema)], schema=schema)
