@@ -93,12 +93,17 @@ def run_query(console: Console, title: str, path: Path, ticks: pa.Table, n_shown
     began = time.perf_counter()
     matches = keuka.match(path, ticks, time="Time")
     seconds = time.perf_counter() - began
-    console.print(f"[bold]{title}[/bold] ({path.name}): {matches.num_rows} matches in {seconds:.2f} s")
-    table = Table(box=None, padding=(0, 2))
+    console.print(f"[bold]{title}[/bold], {path.name}: {matches.num_rows} matches in {seconds:.2f} s")
+    table = Table(box=None)
     for column in matches.column_names:
-        table.add_column(column, justify="left" if column == "Name" else "right")
+        table.add_column(column, justify="left" if column == "Name" else "right", no_wrap=True)
     for row in matches.slice(0, n_shown).to_pylist():
-        table.add_row(*(f"{value:%d %b %H:%M:%S}" if hasattr(value, "hour") else str(value) for value in row.values()))
+        table.add_row(
+            *(
+                f"{value:.2f}" if isinstance(value, float) else f"{value:%d %b %H:%M}" if column[0] == "_" else value
+                for column, value in row.items()
+            )
+        )
     console.print(table)
     console.print()
     return matches

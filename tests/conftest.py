@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # --- hypothesis profiles -----------------------------------------------------------------------------------------------------
@@ -22,3 +23,14 @@ settings.register_profile(
     "laws", settings.get_profile("fixed"), max_examples=int(os.environ.get("KEUKA_LAW_EXAMPLES", "2000")), derandomize=False
 )
 settings.load_profile("laws" if "KEUKA_LAW_EXAMPLES" in os.environ else "fixed")
+
+# --- golden files --------------------------------------------------------------------------------------------------------------
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rewrite-goldens", action="store_true", help="write golden files anew instead of comparing with them")
+
+
+@pytest.fixture
+def rewrite_goldens(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--rewrite-goldens"))

@@ -20,7 +20,7 @@ PACKAGE = ROOT / "src" / "keuka"
 
 # From the outside in. A room may import from rooms in later lines, never from earlier ones or from its neighbours in a line.
 ROOMS = (
-    ({"cli"},),
+    ({"cli", "terminal"},),
     ({"", "query", "explain"},),  # "" is the package itself: the public names
     ({"run"},),
     ({"languages"}, {"plan"}),
@@ -110,7 +110,8 @@ def test_the_installed_wheel_answers_a_query_from_another_directory(installed: P
     assert done.returncode == 0, done.stderr
     place, *table = done.stdout.splitlines()
     assert Path(place).is_relative_to(installed / "site")
-    assert table == ['"before","n","_start","_end"', "5,7,1,3", "3,7,2,3"]
+    assert table[0] == '"before","n","_start","_end"'
+    assert sorted(table[1:]) == ["3,7,2,3", "5,7,1,3"]
 
 
 @dataclass(frozen=True)

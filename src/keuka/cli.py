@@ -20,13 +20,10 @@ import click
 
 from keuka.diagnostics import Diagnostic, listing, similar
 from keuka.errors import EXPLANATIONS, DataError, InternalError, KeukaError, QueryError
+from keuka.terminal import EventCounter, coloured, first_matches, print_tables
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-    from rich.progress import Progress
-    from rich.table import Table
-
-    from keuka.events.sources import OpenStream, Stream
+    from keuka.events.sources import Stream
     from keuka.query import Prepared, Query
     from keuka.run.embedded import MatchBatch
 
@@ -41,25 +38,32 @@ def run() -> NoReturn:
 def main(arguments: Sequence[str]) -> int:
     """Runs one command and turns whatever goes wrong into a message and an exit code."""
     try:
-        code = cli.main(args=list(arguments), prog_name="keuka", standalone_mode=False)
+        # Not `cli.main`, which has its own opinion of interrupts and broken pipes.
+        with cli.make_context("keuka", list(arguments)) as context:
+            cli.invoke(context)
         sys.stdout.flush()
+    except click.exceptions.Exit as done:
+        return done.exit_code
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
+    except KeyboardInterrupt:
         click.echo("interrupted", err=True)
         return 130
     except BrokenPipeError:
         # The reader of our output went away (`keuka match ... | head`). Python would complain again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except MemoryError:
+        click.echo("error: there is not enough memory for this query over this data", err=True)
+        return 71
     except Exception as error:
         if os.environ.get("KEUKA_DEBUG"):
             raise
         known = error if isinstance(error, KeukaError) else unexpected(error)
         click.echo(coloured(str(known)), err=True, color=False if os.environ.get("NO_COLOR") else None)
         return 2 if isinstance(known, QueryError) else 3 if isinstance(known, DataError) else 70
-    return int(code or 0)
+    return 0
 
 
 def unexpected(error: Exception) -> InternalError:
@@ -74,20 +78,6 @@ def unexpected(error: Exception) -> InternalError:
             ),
         )
     )
-
-
-def coloured(message: str) -> str:
-    """An error message with colours, which `click.echo` removes where nobody would see them."""
-    lines = message.split("\n")
-    for i, line in enumerate(lines):
-        if line.startswith("error["):
-            code, _, rest = line.partition(":")
-            lines[i] = click.style(code, fg="red", bold=True) + click.style(":" + rest, bold=True)
-        elif line.lstrip().startswith("= help:"):
-            lines[i] = click.style(line, fg="cyan")
-        elif line.lstrip().startswith("|") and "^" in line:
-            lines[i] = click.style(line, fg="red")
-    return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -151,9 +141,7 @@ def cli() -> None:
 @click.option("--output", metavar="NAME", help="The published stream that is wanted; the last query's if none is named.")
 @click.option("--contributors", is_flag=True, help="Add `_id` and `_contributors`, the events behind each match.")
 @click.option("--out", metavar="FILE", help="Write to a .parquet, .csv, .ndjson or .arrow file; - is standard output.")
-@click.option(
-    "--format", type=click.Choice(["parquet", "csv", "ndjson", "arrow"]), help="What to write if the name of FILE does not say it."
-)
+@click.option("--format", type=click.Choice(["parquet", "csv", "ndjson", "arrow"]), help="Format of FILE, if its name does not say.")
 @click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N matches.")
 def match(arguments: Arguments, output: str | None, contributors: bool, out: str | None, format: str | None, limit: int | None) -> None:
     """Run QUERY over DATA; show its matches, or write them to a file.
@@ -164,7 +152,7 @@ def match(arguments: Arguments, output: str | None, contributors: bool, out: str
     keuka match news.cel --stream Stock=ticks.parquet --stream News=news.ndjson --time Stock=ts --time News=at
     cat ticks.ndjson | keuka match rebound.cel - --out - | head
 
-    DATA is the one stream the query reads; - is newline-delimited JSON from standard input.
+    DATA is the one stream the query reads; - is standard input (newline-delimited JSON, CSV or an Arrow stream).
     """
     from keuka.events.sinks import write_batches
     from keuka.run.embedded import run as run_tables
@@ -175,7 +163,8 @@ def match(arguments: Arguments, output: str | None, contributors: bool, out: str
     names = [columns.name for columns in prepared.tables.outputs]
     if out is not None and len(names) > 1:
         raise click.UsageError(f"--out holds one stream; choose with --output: {listing(names)}")
-    with EventCounter(prepared.opened) as seen:
+    crowded = out == "-" and sys.stdout.isatty()  # a bar among the matches would be in their way
+    with EventCounter(prepared.opened, visible=sys.stderr.isatty() and not crowded) as seen:
         batches = limited(run_tables(prepared.tables, prepared.opened, on_progress=seen), limit)
         if out is None:
             found = first_matches(batches, N_SHOWN if limit is None else limit)
@@ -221,7 +210,7 @@ def check(arguments: Arguments) -> None:
 @click.option("--verbose", is_flag=True, help="Show the plan after every rule that changed it.")
 @click.option("--format", type=click.Choice(["text", "json", "dot"]), default="text", show_default=True)
 def explain(arguments: Arguments, verbose: bool, format: str) -> None:
-    """Show what QUERY means and how it is run: algebra, rules, automaton, indices.
+    """Show how QUERY is run: algebra, rules, automaton, indices.
 
     \b
     keuka explain rebound.cel ticks.parquet
@@ -238,7 +227,7 @@ def explain(arguments: Arguments, verbose: bool, format: str) -> None:
 @cli.command()
 @click.argument("code", required=False)
 def error(code: str | None) -> None:
-    """Say what an error CODE means and what to do; list all codes without one.
+    """Say what an error CODE means; list all codes.
 
     \b
     keuka error K304
@@ -345,89 +334,3 @@ def limited(batches: Iterable[MatchBatch], limit: int | None) -> Iterator[MatchB
         yield replace(batch, rows=rows)
         if limit == 0:
             return
-
-
-def first_matches(batches: Iterable[MatchBatch], n_shown: int) -> dict[str, tuple[list[dict[str, object]], int]]:
-    """For each output its first matches and the number of all."""
-    found: dict[str, tuple[list[dict[str, object]], int]] = {}
-    for batch in batches:
-        rows, n_rows = found.get(batch.output, ([], 0))
-        rows += batch.rows.slice(0, n_shown - len(rows)).to_pylist()
-        found[batch.output] = rows, n_rows + batch.rows.num_rows
-    return found
-
-
-def print_tables(prepared: Prepared, found: dict[str, tuple[list[dict[str, object]], int]]) -> int:
-    """Prints the first matches of every output and returns the number of all of them."""
-    from rich.console import Console
-
-    # A terminal decides itself how wide a table may be; in a pipe or a file it is as wide as it needs to be.
-    console = Console(width=None if sys.stdout.isatty() else 10_000, highlight=False, markup=False)
-    several = len(prepared.tables.outputs) > 1
-    for columns in prepared.tables.outputs:
-        rows, n_rows = found.get(columns.name, ([], 0))
-        if several:
-            click.echo(f"{columns.name}: {n_rows:,} {'match' if n_rows == 1 else 'matches'}")
-        if rows:
-            console.print(table_of(prepared.schema(columns.name), rows))
-        if n_rows > len(rows):
-            click.echo(f"... and {n_rows - len(rows):,} more; --limit shows more, --out writes all of them")
-        if several:
-            click.echo()
-    return sum(n_rows for _, n_rows in found.values())
-
-
-def table_of(schema: pa.Schema, rows: list[dict[str, object]]) -> Table:
-    import pyarrow as pa
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
-    for field in schema:
-        number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
-        table.add_column(field.name, justify="right" if number else "left")
-    for row in rows:
-        table.add_row(*[cell(value) for value in row.values()])
-    return table
-
-
-def cell(value: object) -> str:
-    """A value as a person reads it: ten digits of a double are enough, and null is not the text `None`."""
-    if value is None:
-        return "NULL"
-    return format(value, ".10g") if isinstance(value, float) else str(value)
-
-
-class EventCounter:
-    """Counts the events of a run; in a terminal it draws a bar once the run has taken a second."""
-
-    def __init__(self, opened: Sequence[OpenStream]) -> None:
-        sizes = [stream.n_rows for stream in opened]
-        self.n_total = None if None in sizes else sum(size for size in sizes if size is not None)
-        self.n_events = 0
-        self.began = time.perf_counter()
-        self.bar: Progress | None = None
-
-    def __enter__(self) -> EventCounter:
-        return self
-
-    def __call__(self, n_events: int) -> None:
-        self.n_events += n_events
-        if self.bar is None and sys.stderr.isatty() and time.perf_counter() - self.began > 1:
-            self.bar = self.start_bar()
-        if self.bar is not None:
-            self.bar.update(self.bar.task_ids[0], completed=self.n_events)
-
-    def start_bar(self) -> Progress:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = (BarColumn(), TextColumn("{task.completed:,.0f} events"), TimeRemainingColumn())
-        bar = Progress(*columns, console=Console(stderr=True), transient=True)
-        bar.add_task("", total=self.n_total)
-        bar.start()
-        return bar
-
-    def __exit__(self, *_: object) -> None:
-        if self.bar is not None:
-            self.bar.stop()

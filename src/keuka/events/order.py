@@ -163,7 +163,7 @@ def _one_batch(table: pa.Table) -> pa.RecordBatch:
     batches = table.to_batches()
     if len(batches) == 1:
         return batches[0]
-    return pa.concat_batches(batches) if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
+    return pa.concat_batches(batches) if batches else pa.RecordBatch.from_arrays([], names=[])  # no columns were asked for
 
 
 def _ascending(end: Int64Array) -> bool:
@@ -246,7 +246,8 @@ def _taken(data: pa.Table | pa.RecordBatch, order: Int64Array) -> pa.Table | pa.
     if data.num_columns == 0:
         return data
     try:
-        return data.take(pa.array(order))
+        # Not pa.array(order), which imports pandas wherever that is installed.
+        return data.take(pa.Array.from_buffers(pa.int64(), len(order), [None, pa.py_buffer(order)]))
     except pa.ArrowNotImplementedError:
         column = next(f for f in data.schema if not _can_be_taken(f.type))
         raise data_error(

@@ -31,18 +31,32 @@ ARRAYS = {
 }
 NARROW = ("code", "operand")
 
-# op -> which of (dst, a, b, c) are registers
-_REGISTERS = {op: (1, 1, 1, 0) for op in range(64)}
-_REGISTERS |= {op: (1, 0, 0, 0) for op in (Op.LOAD_EVENT, Op.LOAD_SLOT, Op.LOAD_CONST, Op.LOAD_NULL, Op.LOAD_DUR)}
-_REGISTERS |= {
-    op: (1, 1, 0, 0)
-    for op in (
-        Op.TO_DOUBLE, Op.NEG_I, Op.ABS_I, Op.NEG_D, Op.ABS_D, Op.FLOOR_D, Op.CEIL_D, Op.NOT, Op.NULL_TEST,
-        Op.LENGTH, Op.LOWER, Op.UPPER, Op.IN_SET, Op.IN_SET_D, Op.MOVE,
-    )
-}  # fmt: skip
-_REGISTERS |= {op: (1, 1, 1, 1) for op in (Op.SELECT, Op.SUBSTRING)}
-_REGISTERS |= {Op.JUMP_UNLESS: (0, 1, 0, 0), Op.AFFECT: (0, 0, 0, 0), Op.EMIT: (0, 0, 0, 0), Op.END: (0, 0, 0, 0)}
+# Kinds of values: codes of the string table may go only where text is expected, or the machine would read foreign memory.
+_PLAIN, _TEXT, _NULL = 0, 1, 2
+_STRING = 3  # in column_type and slot_type
+
+# op -> kinds of its register arguments and of its result; None: any kind, "same": one kind for these, which the result has too
+_LOADS = (Op.LOAD_EVENT, Op.LOAD_SLOT, Op.LOAD_CONST, Op.LOAD_NULL, Op.LOAD_DUR)
+_SIGNATURES = {op: ((_PLAIN, _PLAIN), _PLAIN) for op in Op if op < Op.JUMP_UNLESS and op not in _LOADS}
+_SIGNATURES |= {
+    op: ((_PLAIN,), _PLAIN)
+    for op in (Op.TO_DOUBLE, Op.NEG_I, Op.ABS_I, Op.NEG_D, Op.ABS_D, Op.FLOOR_D, Op.CEIL_D, Op.NOT)
+}
+_SIGNATURES |= {op: ((_TEXT, _TEXT), _PLAIN) for op in (Op.LT_S, Op.LE_S, Op.LIKE)}
+_SIGNATURES |= {op: ((_TEXT, _TEXT), _TEXT) for op in (Op.LEAST_S, Op.GREATEST_S, Op.CONCAT)}
+_SIGNATURES |= {
+    Op.LOWER: ((_TEXT,), _TEXT),
+    Op.UPPER: ((_TEXT,), _TEXT),
+    Op.LENGTH: ((_TEXT,), _PLAIN),
+    Op.SUBSTRING: ((_TEXT, _PLAIN, _PLAIN), _TEXT),
+    Op.NULL_TEST: ((None,), _PLAIN),
+    Op.IN_SET: ((None,), _PLAIN),
+    Op.IN_SET_D: ((_PLAIN,), _PLAIN),
+    Op.EQ_I: ((None, None), _PLAIN),
+    Op.MOVE: (("same",), "same"),
+    Op.COALESCE: (("same", "same"), "same"),
+    Op.SELECT: ((_PLAIN, "same", "same"), "same"),
+}
 
 
 class Malformed(Exception):
@@ -101,57 +115,111 @@ def check(tables, texts):
 
 def _check_operator(tables, which, n_sources):
     first_port, n_ports, first_state, n_states, first_start, n_starts = (int(x) for x in tables["operator"][which])
-    targets = (first_state, n_states, int(tables["stream"][n_sources + which, 1]))
+    targets = (first_state, n_states, _kinds(tables["column_type"], *tables["stream"][n_sources + which]))
     ports = range(first_port, first_port + n_ports)
-    raw = {}
+    n_raw = {}
+    kinds = {}  # by port: of every column, derived ones included
     for p in ports:
         stream, first_derived, n_derived = (int(x) for x in tables["port"][p])
         # Only streams that are complete when the operator runs.
         _require(0 <= stream < n_sources + which, "a port reads a stream that is not ready")
-        raw[p] = (int(tables["stream"][stream, 1]), int(tables["stream"][stream, 1]) + n_derived)
+        kinds[p] = _kinds(tables["column_type"], *tables["stream"][stream])
+        n_raw[p] = len(kinds[p])
         for d in range(n_derived):
-            _check_program(tables, int(tables["derived"][first_derived + d, 0]), raw[p][0] + d, -1, None)
+            kinds[p].append(_check_program(tables, int(tables["derived"][first_derived + d, 0]), kinds[p], None, None))
     for start in range(first_start, first_start + n_starts):
         port, program, gate = (int(x) for x in tables["start"][start])
         _require(port in ports, "a start reads a port of another operator")
-        _require(gate == -1 or raw[port][0] <= gate < raw[port][1], "a gate is out of range")
-        _check_program(tables, program, raw[port][1], 0, targets)
+        _require(gate == -1 or n_raw[port] <= gate < len(kinds[port]), "a gate is out of range")
+        _check_program(tables, program, kinds[port], None, targets)
     for s in range(first_state, first_state + n_states):
-        port, program, gate, _, n_slots, first_key, n_keys, _ = (int(x) for x in tables["state"][s])
+        port, program, gate, first_slot, n_slots, first_key, n_keys, _ = (int(x) for x in tables["state"][s])
         _require(port in ports, "a state reads a port of another operator")
-        _require(gate == -1 or raw[port][0] <= gate < raw[port][1], "a gate is out of range")
+        _require(gate == -1 or n_raw[port] <= gate < len(kinds[port]), "a gate is out of range")
         keys = tables["key"][first_key : first_key + n_keys]
-        _in_range(keys[:, 0], 0, raw[port][1], "a key's column")
+        _in_range(keys[:, 0], 0, len(kinds[port]), "a key's column")
         _in_range(keys[:, 1], 0, n_slots, "a key's slot")
-        _check_program(tables, program, raw[port][1], n_slots, targets)
+        _check_program(tables, program, kinds[port], _kinds(tables["slot_type"], first_slot, n_slots), targets)
 
 
-def _check_program(tables, program, n_columns, n_slots, targets):
-    """`targets` is None for a program over columns, whose only control instruction is END."""
+def _kinds(types, first, n):
+    return [_TEXT if t == _STRING else _PLAIN for t in types[first : first + n].tolist()]
+
+
+def _check_program(tables, program, columns, slots, targets):
+    """Follow the kinds of all registers. `slots` is None where there is no instance, `targets` for a program over columns.
+
+    The kind of a column's value comes back.
+    """
     first, n, n_registers = (int(x) for x in tables["program"][program])
-    code = tables["code"][first : first + n]
-    ops = code[:, 0]
-    _require(n > 0 and ops[n - 1] == Op.END and np.isin(ops, [int(op) for op in Op]).all(), "a program is not one")
-    for op in np.unique(ops):
-        rows = code[ops == op]
-        for field, is_register in enumerate(_REGISTERS[int(op)], start=1):
-            if is_register:
-                _in_range(rows[:, field], 0, n_registers, "a register")
-    _in_range(code[ops == Op.LOAD_EVENT, 2], 0, n_columns, "a column")
-    _in_range(code[ops == Op.LOAD_SLOT, 2], 0, max(n_slots, 0), "a slot")
-    _in_range(code[ops == Op.LOAD_CONST, 2], 0, len(tables["constant"]), "a constant")
-    sets = code[np.isin(ops, [Op.IN_SET, Op.IN_SET_D])]
-    _in_range(sets[:, 3], 0, len(tables["set"]), "a set")
+    kinds = [None] * n_registers  # None: not written yet
+    code = tables["code"][first : first + n].tolist()
+    _require(n > 0 and code[n - 1][0] == Op.END, "a program has no end")
+    _require(targets is not None or not any(op >= Op.JUMP_UNLESS for op, *_ in code[: n - 1]), "control over columns")
+
+    def read(register):
+        _require(0 <= register < n_registers and kinds[register] is not None, "a register is read before it is written")
+        return kinds[register]
+
+    for position, (op, dst, a, b, c) in enumerate(code):
+        if op >= Op.JUMP_UNLESS:
+            _require(op != Op.AFFECT or slots is not None, "an instance ends where there is none")
+            _check_control(tables, position, n, (op, a, b, c), read, targets)
+            continue
+        _require(0 <= dst < n_registers, "a register is out of range")
+        if op in _LOADS:
+            kinds[dst] = _check_load(tables, op, a, columns, slots or [])
+        else:
+            kinds[dst] = _check_value(tables, op, (a, b, c), read)
     if targets is None:
-        _require((ops[: n - 1] < Op.JUMP_UNLESS).all() and n_registers > 0, "control stands in a program over columns")
-        return
-    jumps = np.flatnonzero(ops == Op.JUMP_UNLESS)
-    # Forward only, so every program ends.
-    _require(bool((code[jumps, 3] > jumps).all() and (code[jumps, 3] < n).all()), "a jump is out of range")
-    first_state, n_states, n_outputs = targets
-    for _, _, target, first_operand, n_operands in code[ops == Op.EMIT]:
-        _require(target == -1 or first_state <= target < first_state + n_states, "an edge leads nowhere")
-        wanted = n_outputs if target == -1 else int(tables["state"][target, 4])
-        _require(n_operands == wanted, "an edge binds the wrong number of values")
-        _require(0 <= first_operand and first_operand + n_operands <= len(tables["operand"]), "operands are out of range")
-        _in_range(tables["operand"][first_operand : first_operand + n_operands], 0, n_registers, "a register")
+        return read(0)
+    return None
+
+
+def _check_load(tables, op, index, columns, slots):
+    if op == Op.LOAD_EVENT:
+        _require(0 <= index < len(columns), "a column is out of range")
+        return columns[index]
+    if op == Op.LOAD_SLOT:
+        _require(0 <= index < len(slots), "a slot is out of range")
+        return slots[index]
+    if op == Op.LOAD_CONST:
+        _require(0 <= index < len(tables["constant"]), "a constant is out of range")
+        return _TEXT if tables["constant_text"][index] >= 0 else _PLAIN
+    return _NULL if op == Op.LOAD_NULL else _PLAIN
+
+
+def _check_value(tables, op, arguments, read):
+    _require(op in _SIGNATURES, "an instruction is unknown")
+    wanted, result = _SIGNATURES[op]
+    if op in (Op.IN_SET, Op.IN_SET_D):
+        _require(0 <= arguments[1] < len(tables["set"]), "a set is out of range")
+    same = _NULL
+    for kind, register in zip(wanted, arguments, strict=False):
+        found = read(register)
+        if kind == "same":
+            _require(found == _NULL or same in (_NULL, found), "values of two kinds are mixed")
+            same = same if found == _NULL else found
+        else:
+            _require(kind is None or found in (kind, _NULL), "text and numbers are mixed up")
+    return same if result == "same" else result
+
+
+def _check_control(tables, position, n, instruction, read, targets):
+    op, a, b, c = instruction
+    if op == Op.END:
+        _require(position == n - 1, "a program ends in its middle")
+    elif op == Op.JUMP_UNLESS:
+        read(a)
+        # To the end or to the next instruction: what the compiler writes, and no register can be skipped and then read.
+        _require(b in (position + 1, n - 1), "a jump is out of range")
+    elif op == Op.EMIT:
+        first_state, n_states, output = targets
+        _require(a == -1 or first_state <= a < first_state + n_states, "an edge leads nowhere")
+        wanted = output if a == -1 else _kinds(tables["slot_type"], *(int(x) for x in tables["state"][a, 3:5]))
+        _require(c == len(wanted), "an edge binds the wrong number of values")
+        _require(0 <= b and b + c <= len(tables["operand"]), "operands are out of range")
+        for kind, register in zip(wanted, tables["operand"][b : b + c].tolist(), strict=True):
+            _require(read(register) in (kind, _NULL), "an edge binds text to a number or a number to text")
+    else:
+        _require(op == Op.AFFECT, "an instruction is unknown")

@@ -61,8 +61,9 @@ cdef struct State:        # an automaton state and the pool of its instances
     int64_t free_head
     int64_t n_live        # linked ones
     int64_t sweep_at      # n_live at which expired instances are looked for
-    int64_t* buckets
+    int64_t* buckets      # (n_buckets,) first instance, or -1
     int64_t n_buckets
+    Buffer hashes         # by row of the batch: hash of the candidate's key; 0: no candidate
 
 cdef struct Result:       # the output of one operator for one batch
     Buffer starts
@@ -115,7 +116,10 @@ cdef class Machine:
     cdef Fault fault
 
     cdef Status run_operator(self, int64_t which) noexcept nogil
+    cdef Status run_one_port(self, int64_t which, Port* port) noexcept nogil
+    cdef int64_t next_active(self, int64_t which, Port* port, int64_t row) noexcept nogil
     cdef Status compute_derived(self, Port* port) noexcept nogil
+    cdef bint hash_candidates(self, State* state) noexcept nogil
     cdef Status run_epoch(self, int64_t which, int64_t tick) noexcept nogil
     cdef Status probe(self, State* state, int64_t which, Port* port, int64_t row, Result* result) noexcept nogil
     cdef Status run_program(self, int64_t program, Port* port, int64_t row, int64_t which, int64_t instance, Result* result) noexcept nogil

@@ -73,8 +73,7 @@ def to_double(expression: Expression) -> Expression:
     if expression.type is not Type.INTEGER:
         return retype(expression, Type.DOUBLE)
     if isinstance(expression, Literal):
-        assert isinstance(expression.value, int)
-        return Literal(float(expression.value), Type.DOUBLE, expression.span)
+        return Literal(None if expression.value is None else float(expression.value), Type.DOUBLE, expression.span)
     return Call("to_double", (expression,), Type.DOUBLE, expression.span)
 
 

@@ -76,7 +76,7 @@ def _brace_hints(mistake: Mistake) -> list[str]:
         hints.append(f"conditions stand in braces: `{before} {{...}}`")
     if found == "}" and before == "{":
         hints.append("a NEXT that takes every event has no braces: `A NEXT B`")
-    elif found == "}" and "COMMA" in expected and "RBRACE" not in expected:
+    elif found == "}" and "COMMA" in expected and not expected & {"RBRACE", "RPAR"}:
         hints.append("FOLD has two conditions: `FOLD {which events count, whether the run goes on} stream`")
     elif found in ("}", ",") and "AS" in expected and "FROM" not in expected:
         hints.append("after its two conditions FOLD has assignments: `$.cnt + 1 AS cnt`")

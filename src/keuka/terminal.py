@@ -1,0 +1,126 @@
+"""How results, progress and errors look in a terminal, and in a pipe or file that takes its place.
+
+Used by `cli.py` alone. Comes in: matches as batches, messages as text. Goes out: tables, a progress bar, colours.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from rich.progress import Progress
+    from rich.table import Table
+
+    from keuka.events.sources import OpenStream
+    from keuka.query import Prepared
+    from keuka.run.embedded import MatchBatch
+
+# For each output its first matches and the number of all.
+FirstMatches = dict[str, tuple[list[dict[str, object]], int]]
+
+
+def coloured(message: str) -> str:
+    """An error message with colours, which `click.echo` removes where nobody would see them."""
+    lines = message.split("\n")
+    for i, line in enumerate(lines):
+        if line.startswith("error["):
+            code, _, rest = line.partition(":")
+            lines[i] = click.style(code, fg="red", bold=True) + click.style(":" + rest, bold=True)
+        elif line.lstrip().startswith("= help:"):
+            lines[i] = click.style(line, fg="cyan")
+        elif line.lstrip().startswith("|") and "^" in line:
+            lines[i] = click.style(line, fg="red")
+    return "\n".join(lines)
+
+
+def first_matches(batches: Iterable[MatchBatch], n_shown: int) -> FirstMatches:
+    """Takes all batches and keeps the first matches of each output."""
+    found: FirstMatches = {}
+    for batch in batches:
+        rows, n_rows = found.get(batch.output, ([], 0))
+        rows += batch.rows.slice(0, n_shown - len(rows)).to_pylist()
+        found[batch.output] = rows, n_rows + batch.rows.num_rows
+    return found
+
+
+def print_tables(prepared: Prepared, found: FirstMatches) -> int:
+    """Prints the first matches of every output and returns the number of all of them."""
+    from rich.console import Console
+
+    # A terminal decides itself how wide a table may be; in a pipe or a file it is as wide as it needs to be.
+    console = Console(width=None if sys.stdout.isatty() else 10_000, highlight=False, markup=False)
+    several = len(prepared.tables.outputs) > 1
+    for columns in prepared.tables.outputs:
+        rows, n_rows = found.get(columns.name, ([], 0))
+        if several:
+            click.echo(f"{columns.name}: {n_rows:,} {'match' if n_rows == 1 else 'matches'}")
+        if rows:
+            console.print(table_of(prepared.schema(columns.name), rows))
+        if n_rows > len(rows):
+            click.echo(f"... and {n_rows - len(rows):,} more; --limit shows more, --out writes all of them")
+        if several:
+            click.echo()
+    return sum(n_rows for _, n_rows in found.values())
+
+
+def table_of(schema: pa.Schema, rows: list[dict[str, object]]) -> Table:
+    import pyarrow as pa
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    for field in schema:
+        number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
+        table.add_column(field.name, justify="right" if number else "left")
+    for row in rows:
+        table.add_row(*[cell(value) for value in row.values()])
+    return table
+
+
+def cell(value: object) -> str:
+    """A value as a person reads it: ten digits of a double are enough, and null is not the text `None`."""
+    if value is None:
+        return "NULL"
+    return format(value, ".10g") if isinstance(value, float) else str(value)
+
+
+class EventCounter:
+    """Counts the events of a run; `visible` draws a bar once the run has taken a second."""
+
+    def __init__(self, opened: Sequence[OpenStream], visible: bool) -> None:
+        self.visible = visible
+        sizes = [stream.n_rows for stream in opened]
+        self.n_total = None if None in sizes else sum(size for size in sizes if size is not None)
+        self.n_events = 0
+        self.began = time.perf_counter()
+        self.bar: Progress | None = None
+
+    def __enter__(self) -> EventCounter:
+        return self
+
+    def __call__(self, n_events: int) -> None:
+        self.n_events += n_events
+        if self.bar is None and self.visible and time.perf_counter() - self.began > 1:
+            self.bar = self.start_bar()
+        if self.bar is not None:
+            self.bar.update(self.bar.task_ids[0], completed=self.n_events)
+
+    def start_bar(self) -> Progress:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (BarColumn(), TextColumn("{task.completed:,.0f} events"), TimeRemainingColumn())
+        bar = Progress(*columns, console=Console(stderr=True), transient=True)
+        bar.add_task("", total=self.n_total)
+        bar.start()
+        return bar
+
+    def __exit__(self, *_: object) -> None:
+        if self.bar is not None:
+            self.bar.stop()

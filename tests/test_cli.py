@@ -1,0 +1,389 @@
+"""The command `keuka`: what it prints and writes, its options, its exit codes, and that no mistake ends in a traceback."""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.ipc
+import pyarrow.parquet
+import pytest
+
+import keuka
+from keuka.cli import main
+from keuka.errors import EXPLANATIONS
+
+RISE = "SELECT Name, Price_1 AS Low, Price AS High FROM Stock NEXT {$2.Name = $1.Name AND $2.Price > $1.Price} Stock PUBLISH Rise;"
+TICKS = """\
+Time,Name,Price
+2024-01-02 09:10:00,IBM,90
+2024-01-02 09:15:00,IBM,85
+2024-01-02 09:16:00,DELL,30
+2024-01-02 09:20:00,IBM,86.5
+2024-01-02 09:22:00,DELL,31
+2024-01-02 09:24:00,IBM,91
+"""
+MATCHES = [
+    {"Name": "IBM", "Low": 85.0, "High": 86.5, "_start": "2024-01-02T09:15:00", "_end": "2024-01-02T09:20:00"},
+    {"Name": "DELL", "Low": 30.0, "High": 31.0, "_start": "2024-01-02T09:16:00", "_end": "2024-01-02T09:22:00"},
+    {"Name": "IBM", "Low": 90.0, "High": 91.0, "_start": "2024-01-02T09:10:00", "_end": "2024-01-02T09:24:00"},
+    {"Name": "IBM", "Low": 86.5, "High": 91.0, "_start": "2024-01-02T09:20:00", "_end": "2024-01-02T09:24:00"},
+]
+COMMAND = [sys.executable, "-c", "from keuka.cli import run; run()"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with a query and its data."""
+    monkeypatch.chdir(tmp_path)
+    Path("rise.cel").write_text(RISE)
+    Path("ticks.csv").write_text(TICKS)
+    return tmp_path
+
+
+def in_order(rows: list[dict[str, object]]) -> list[str]:
+    return sorted(json.dumps(row, sort_keys=True) for row in rows)
+
+
+def lines_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, object]]:
+    """The matches a command writes to standard output."""
+    assert main(["match", *arguments, "--out", "-"]) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+# -- what comes out
+
+
+def test_matches_are_shown_as_a_table_and_counted_on_standard_error(capsys):
+    assert main(["match", "rise.cel", "ticks.csv"]) == 0
+    out, err = capsys.readouterr()
+    header, _, *rows = out.splitlines()
+    assert header.split() == ["Name", "Low", "High", "_start", "_end"]
+    assert rows[0].split() == ["IBM", "85", "86.5", "2024-01-02", "09:15:00", "2024-01-02", "09:20:00"]
+    assert len(rows) == 4
+    assert err.startswith("4 matches, 6 events, ")
+
+
+def test_a_table_shows_the_first_twenty_matches_and_says_how_many_more_there_are(capsys):
+    Path("many.csv").write_text("t,Name,Price\n" + "".join(f"{i},A,{i}\n" for i in range(31)))
+    assert main(["match", "rise.cel", "many.csv", "--time", "t"]) == 0
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == 2 + 20 + 1
+    assert "... and 10 more" in out
+    assert err.startswith("30 matches, 31 events, ")
+
+
+def test_no_match_is_no_table(capsys):
+    Path("one.csv").write_text("t,Name,Price\n1,A,1\n")
+    assert main(["match", "rise.cel", "one.csv", "--time", "t"]) == 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("0 matches, 1 events, ")
+
+
+def test_limit_stops_after_that_many_matches(capsys):
+    assert lines_of(capsys, "rise.cel", "ticks.csv", "--limit", "1") == MATCHES[:1]
+    assert lines_of(capsys, "rise.cel", "ticks.csv", "--limit", "0") == []
+
+
+def test_limit_reads_no_further_than_it_must(capsys):
+    rows = 300_000
+    table = pa.table({"t": range(rows), "Name": ["A"] * rows, "Price": range(rows)})
+    pa.parquet.write_table(table, "many.parquet")
+    assert main(["match", "rise.cel", "many.parquet", "--time", "t", "--limit", "3"]) == 0
+    n_events = int(capsys.readouterr().err.split(" matches, ")[1].split(" events")[0].replace(",", ""))
+    assert n_events < rows
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("matches.parquet", pa.parquet.read_table),
+        ("matches.arrow", lambda path: pa.ipc.open_file(path).read_all()),
+        ("matches.ndjson", None),
+        ("matches.csv", pa.csv.read_csv),
+    ],
+)
+def test_a_file_is_written_in_the_format_of_its_name(name, read, capsys):
+    assert main(["match", "rise.cel", "ticks.csv", "--out", name]) == 0
+    out, err = capsys.readouterr()
+    assert (out, err.split(",")[0]) == ("", "4 matches")
+    if read is None:
+        rows = [json.loads(line) for line in Path(name).read_text().splitlines()]
+    else:
+        rows = [row | {t: row[t].isoformat() for t in ("_start", "_end")} for row in read(name).to_pylist()]
+    assert in_order(rows) == in_order(MATCHES)
+
+
+def test_standard_output_gets_json_or_what_format_says(capsysbinary):
+    assert main(["match", "rise.cel", "ticks.csv", "--out", "-", "--limit", "1", "--format", "csv"]) == 0
+    assert capsysbinary.readouterr().out.splitlines()[0] == b'"Name","Low","High","_start","_end"'
+    assert main(["match", "rise.cel", "ticks.csv", "--out", "-", "--format", "arrow"]) == 0
+    assert pa.ipc.open_stream(capsysbinary.readouterr().out).read_all().num_rows == 4
+
+
+def test_values_json_has_no_word_for_become_null(capsys):
+    Path("q.cel").write_text("SELECT x, 1 / 0 AS nothing FROM S;")
+    pa.parquet.write_table(pa.table({"t": [1, 2], "x": [float("nan"), float("-inf")]}), "s.parquet")
+    assert [row["x"] for row in lines_of(capsys, "q.cel", "s.parquet", "--time", "t")] == [None, None]
+
+
+def test_a_failed_run_leaves_the_old_file_and_no_half_a_new_one(folder):
+    Path("found.csv").write_text("precious")
+    Path("ticks.csv").write_text(TICKS + "2024-01-02 09:00:00,IBM,1\n")
+    assert main(["match", "rise.cel", "ticks.csv", "--out", "found.csv"]) == 3
+    assert Path("found.csv").read_text() == "precious"
+    assert sorted(path.name for path in folder.iterdir()) == ["found.csv", "rise.cel", "ticks.csv"]
+
+
+def test_contributors_and_identity_come_on_request(capsys):
+    row = lines_of(capsys, "rise.cel", "ticks.csv", "--contributors", "--limit", "1")[0]
+    assert list(row) == ["Name", "Low", "High", "_start", "_end", "_id", "_contributors"]
+    assert len(row["_contributors"]) == 2
+
+
+def test_csv_cannot_hold_contributors(capsys):
+    assert main(["match", "rise.cel", "ticks.csv", "--contributors", "--out", "x.csv"]) == 3
+    assert "error[K512]: CSV cannot hold the lists of column `_contributors`" in capsys.readouterr().err
+
+
+# -- what goes in
+
+
+def test_each_stream_can_have_its_own_file_and_time_column(capsys):
+    Path("news.ndjson").write_text('{"at": 15, "Topic": "merger"}\n{"at": 40, "Topic": "strike"}\n')
+    Path("prices.csv").write_text("ts,Price\n10,5\n20,6\n30,7\n")
+    Path("q.cel").write_text("SELECT Topic, Price FROM News NEXT Stock;")
+    streams = ["--stream", "Stock=prices.csv", "--stream", "News=news.ndjson"]
+    rows = lines_of(capsys, "q.cel", *streams, "--time", "Stock=ts", "--time", "News=at")
+    assert rows == [{"Topic": "merger", "Price": 6, "_start": 15, "_end": 20}]
+
+
+def test_two_time_columns_are_intervals(capsys):
+    Path("jobs.csv").write_text("begin,finish,job\n1,4,a\n3,6,b\n5,7,c\n")
+    Path("q.cel").write_text("SELECT job_1, job FROM Jobs NEXT Jobs;")
+    rows = lines_of(capsys, "q.cel", "jobs.csv", "--time", "begin,finish")
+    assert rows == [{"job_1": "a", "job": "c", "_start": 1, "_end": 7}]
+
+
+def test_parameters_are_numbers_or_text(capsys):
+    Path("q.cel").write_text("SELECT Price FROM FILTER {Price > :least AND Name = :name} (Stock);")
+    rows = lines_of(capsys, "q.cel", "ticks.csv", "--params", "least=86", "--params", "name=IBM")
+    assert [row["Price"] for row in rows] == [90, 86.5, 91]
+
+
+def test_a_unit_gives_integer_times_a_meaning(capsys):
+    Path("q.cel").write_text("SELECT x FROM S NEXT {DUR <= 3 min} S;")
+    Path("s.csv").write_text("t,x\n0,1\n170,2\n900,3\n")
+    assert main(["match", "q.cel", "s.csv", "--time", "t"]) == 2
+    assert "error[K210]" in capsys.readouterr().err
+    assert [row["x"] for row in lines_of(capsys, "q.cel", "s.csv", "--time", "t", "--unit", "s")] == [2]
+
+
+def test_rows_out_of_order_need_lateness_or_sorting(capsys):
+    Path("ticks.csv").write_text(TICKS + "2024-01-02 09:23:00,DELL,32\n")
+    assert main(["match", "rise.cel", "ticks.csv"]) == 3
+    message = capsys.readouterr().err
+    assert message.startswith("error[K504]: ")
+    assert "row 7" in message
+    late = lines_of(capsys, "rise.cel", "ticks.csv", "--lateness", "2 min")
+    assert in_order(late) == in_order(lines_of(capsys, "rise.cel", "ticks.csv", "--sort"))
+    assert len(late) == 5
+
+
+def test_output_chooses_among_published_streams(capsys):
+    Path("two.cel").write_text(RISE + "SELECT High FROM Rise PUBLISH Highs;")
+    assert [list(row) for row in lines_of(capsys, "two.cel", "ticks.csv", "--limit", "1")] == [["High", "_start", "_end"]]
+    rise = lines_of(capsys, "two.cel", "ticks.csv", "--output", "Rise")
+    assert in_order(rise) == in_order(MATCHES)
+
+
+def test_a_directory_is_all_its_queries_together(capsys):
+    Path("rules").mkdir()
+    Path("rules/a.cel").write_text("SELECT High FROM Rise PUBLISH Highs;")
+    Path("rules/b.cel").write_text(RISE)
+    assert main(["match", "rules", "ticks.csv"]) == 0
+    out = capsys.readouterr().out
+    assert "Highs: 4 matches\n" in out
+    assert "Rise: 4 matches\n" in out
+    assert main(["match", "rules", "ticks.csv", "--out", "x.parquet"]) == 2
+    assert "choose with --output: `Highs`, `Rise`" in capsys.readouterr().err
+
+
+def test_standard_input_is_read_and_a_pipe_of_two_commands_works():
+    first = subprocess.run([*COMMAND, "match", "rise.cel", "-", "--out", "-"], input=TICKS, capture_output=True, text=True, check=True)
+    Path("high.cel").write_text("SELECT High FROM FILTER {High > 50} (Rise);")
+    command = [*COMMAND, "match", "high.cel", "-", "--time", "_end", "--out", "-", "--format", "csv"]
+    second = subprocess.run(command, input=first.stdout, capture_output=True, text=True, check=True)
+    assert [line.split(",")[0] for line in second.stdout.splitlines()] == ['"High"', "86.5", "91", "91"]
+
+
+# -- mistakes
+
+
+def test_a_wrong_query_is_exit_code_2_with_a_caret_and_without_colour(capsys):
+    Path("rise.cel").write_text(RISE.replace("$1.Price}", "$1.Prise}"))
+    assert main(["match", "rise.cel", "ticks.csv"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error[K201]: ")
+    assert "rise.cel:1:" in err
+    assert "^^^^^" in err
+    assert "did you mean `Price`?" in err
+    assert "\x1b" not in err
+    assert "Traceback" not in err
+
+
+def test_missing_data_is_exit_code_3(capsys):
+    assert main(["match", "rise.cel", "nothing.csv"]) == 3
+    assert capsys.readouterr().err.startswith("error[K513]: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["match", "rise.cel"], "give the data of `Stock`"),
+        (["match", "rise.cel", "ticks.csv", "--stream", "Stock=ticks.csv"], "either DATA or --stream"),
+        (["match", "rise.cel", "--stream", "ticks.csv"], "write `NAME=ticks.csv`"),
+        (["match", "rise.cel", "ticks.csv", "--params", "v"], "write `v=...`"),
+        (["match", "rise.cel", "ticks.csv", "--time", "Stok=Time"], "there are `Stock`"),
+        (["match", "rise.cel", "ticks.csv", "--limit", "-1"], "-1 is not in the range"),
+        (["frobnicate"], "No such command"),
+        (["error", "K999"], "there is no error `K999`"),
+    ],
+)
+def test_a_wrong_command_line_is_exit_code_2_with_a_remedy(arguments, message, capsys):
+    assert main(arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_an_unexpected_exception_is_k901_and_how_to_report_it(capsys, monkeypatch):
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("inside")
+
+    monkeypatch.setattr(keuka, "query", broken)
+    monkeypatch.delenv("KEUKA_DEBUG", raising=False)
+    assert main(["check", "rise.cel"]) == 70
+    err = capsys.readouterr().err
+    assert err.startswith("error[K901]: a bug in Keuka: ZeroDivisionError: inside\n")
+    assert "please report it" in err
+    assert "Traceback" not in err
+    monkeypatch.setenv("KEUKA_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError):
+        main(["check", "rise.cel"])
+
+
+def test_running_out_of_memory_is_said_plainly(capsys, monkeypatch):
+    def greedy(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(keuka, "query", greedy)
+    assert main(["check", "rise.cel"]) == 71
+    assert capsys.readouterr().err.startswith("error: there is not enough memory")
+
+
+def test_errors_are_coloured_on_a_terminal_unless_no_color_is_set():
+    def message(**environment: str) -> str:
+        terminal, end = pty.openpty()
+        subprocess.run([*COMMAND, "check", "nothing.cel"], stderr=end, env={**os.environ, **environment}, check=False)
+        os.close(end)
+        text = os.read(terminal, 10_000).decode()
+        os.close(terminal)
+        return text
+
+    assert message(NO_COLOR="").startswith("\x1b[31m\x1b[1merror[K513]")
+    assert message(NO_COLOR="1").startswith("error[K513]")
+
+
+def test_a_reader_that_goes_away_is_no_error():
+    rows = 200_000
+    pa.parquet.write_table(pa.table({"t": range(rows), "Name": ["A"] * rows, "Price": range(rows)}), "many.parquet")
+    command = f"'{sys.executable}' -c 'from keuka.cli import run; run()' match rise.cel many.parquet --time t --out - | head -n 1"
+    done = subprocess.run(["bash", "-c", f"{command}; exit ${{PIPESTATUS[0]}}"], capture_output=True, text=True)
+    assert done.returncode == 141
+    assert done.stdout.startswith('{"Name": "A"')
+    assert done.stderr == ""
+
+
+def unread_bytes(pipe: int) -> int:
+    count = array.array("i", [0])
+    fcntl.ioctl(pipe, termios.FIONREAD, count)
+    return count[0]
+
+
+def test_interrupting_is_exit_code_130_without_a_traceback():
+    process = subprocess.Popen(
+        [*COMMAND, "match", "rise.cel", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdin is not None
+    process.stdin.write(TICKS)
+    process.stdin.flush()
+    while unread_bytes(process.stdin.fileno()) > 0:  # it has not come so far as to wait for more
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(timeout=0.05)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert err == "interrupted\n"
+
+
+# -- the other commands
+
+
+def test_check_says_what_a_query_reads_takes_and_gives(capsys):
+    Path("q.cel").write_text("SELECT Name, Price > :p AS dear FROM Stock PUBLISH Dear;")
+    assert main(["check", "q.cel"]) == 0
+    assert capsys.readouterr().out.splitlines()[:2] == ["reads       `Stock`", "parameters  `p`"]
+    assert main(["check", "q.cel", "ticks.csv", "--params", "p=1.5"]) == 0
+    gives = capsys.readouterr().out.splitlines()[2:]
+    assert [line.split() for line in gives] == [
+        ["gives", "`Dear`"],
+        ["Name", "string"],
+        ["dear", "bool"],
+        ["_start", "timestamp[us]"],
+        ["_end", "timestamp[us]"],
+    ]
+
+
+def test_check_finds_wrong_names_only_with_data(capsys):
+    Path("q.cel").write_text("SELECT Nam FROM Stock;")
+    assert main(["check", "q.cel"]) == 0
+    assert main(["check", "q.cel", "ticks.csv"]) == 2
+    assert "error[K201]" in capsys.readouterr().err
+
+
+def test_explain_prints_text_json_and_dot(capsys):
+    assert main(["explain", "rise.cel", "ticks.csv"]) == 0
+    assert "automaton Rise" in capsys.readouterr().out
+    assert main(["explain", "rise.cel", "ticks.csv", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)
+    assert main(["explain", "rise.cel", "ticks.csv", "--format", "dot"]) == 0
+    assert capsys.readouterr().out.startswith("digraph")
+
+
+def test_error_explains_a_code_and_lists_all(capsys):
+    assert main(["error", "k304"]) == 0
+    assert capsys.readouterr().out == f"K304: {EXPLANATIONS['K304']}\n"
+    assert main(["error"]) == 0
+    assert [line[:4] for line in capsys.readouterr().out.splitlines()] == list(EXPLANATIONS)
+
+
+def test_version_is_the_packages(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"keuka {keuka.__version__}\n"
+
+
+@pytest.mark.parametrize("command", ["match", "check", "explain", "error"])
+def test_every_command_has_help_with_an_example(command, capsys):
+    assert main([command, "--help"]) == 0
+    assert f"keuka {command} " in capsys.readouterr().out.split("Options:")[0].partition("\n")[2]
