@@ -13,7 +13,7 @@ PXD := $(wildcard src/keuka/kernel/*.pxd)
 KERNEL := $(PXD) $(wildcard $(PXD:.pxd=.py))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test laws checked bench lint format build wheel clean FORCE
+.PHONY: help demo test laws checked bench lint format docs build wheel clean FORCE
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ lint: build ## ruff and mypy
 format: build ## let ruff rewrite the sources
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+
+docs: build ## write docs/errors.md again
+	$(BIN)/python docs/make_errors.py
 
 build: $(VENV)/.installed ## the environment with Keuka installed in it, editable
 

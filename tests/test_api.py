@@ -123,7 +123,9 @@ def test_columns_of_other_types_pass_through():
 
     query = "SELECT paid_1, tags_1, paid, tags FROM S NEXT {$2.k = $1.k} S"
     result = keuka.match(query, pa.Table.from_pylist(rows), time="t").to_pylist()
-    expected = [{"paid_1": rows[i]["paid"], "tags_1": rows[i]["tags"], "paid": rows[i + 2]["paid"], "tags": rows[i + 2]["tags"]} for i in range(4)]
+    expected = [
+        {"paid_1": rows[i]["paid"], "tags_1": rows[i]["tags"], "paid": rows[i + 2]["paid"], "tags": rows[i + 2]["tags"]} for i in range(4)
+    ]
     assert [{k: v for k, v in row.items() if not k.startswith("_")} for row in result] == expected
 
 
@@ -147,7 +149,9 @@ def test_ids_do_not_depend_on_batches_or_on_other_queries():
     rows = pa.Table.from_pylist(ROWS)
     whole = keuka.match(RISES, rows, time="t", contributors=True)
     split = keuka.match(RISES, rows.to_reader(max_chunksize=1), time="t", contributors=True)
-    among = keuka.match_all(f"SELECT * FROM FILTER {{price > 9}} (S) PUBLISH High; {RISES} PUBLISH Rises", rows, time="t", contributors=True)
+    among = keuka.match_all(
+        f"SELECT * FROM FILTER {{price > 9}} (S) PUBLISH High; {RISES} PUBLISH Rises", rows, time="t", contributors=True
+    )
     assert sorted(whole["_id"].to_pylist()) == sorted(split["_id"].to_pylist()) == sorted(among["Rises"]["_id"].to_pylist())
 
 
@@ -164,7 +168,7 @@ def test_equal_contributors_through_different_inputs_have_different_ids():
 
 
 def test_timestamps_keep_their_zone():
-    moment = dt.datetime(2024, 1, 1, 12, tzinfo=dt.timezone.utc)
+    moment = dt.datetime(2024, 1, 1, 12, tzinfo=dt.UTC)
     table = pa.table({"at": pa.array([moment, moment + dt.timedelta(minutes=1)], pa.timestamp("ms", tz="Europe/Paris")), "x": [1, 2]})
     result = keuka.match("SELECT x_1, x FROM S NEXT S", table)
     assert result.schema.field("_end").type == pa.timestamp("us", tz="Europe/Paris")

@@ -88,7 +88,7 @@ def test_no_match_is_no_table(capsys):
     assert main(["match", "rise.cel", "one.csv", "--time", "t"]) == 0
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith("0 matches, 1 events, ")
+    assert err.startswith("0 matches, 1 event, ")
 
 
 def test_limit_stops_after_that_many_matches(capsys):
@@ -154,7 +154,14 @@ def test_contributors_and_identity_come_on_request(capsys):
 
 def test_csv_cannot_hold_contributors(capsys):
     assert main(["match", "rise.cel", "ticks.csv", "--contributors", "--out", "x.csv"]) == 3
-    assert "error[K512]: CSV cannot hold the lists of column `_contributors`" in capsys.readouterr().err
+    assert "error[K517]: CSV cannot hold the lists of column `_contributors`" in capsys.readouterr().err
+
+
+def test_a_file_needs_a_format_and_a_place(capsys):
+    assert main(["match", "rise.cel", "ticks.csv", "--out", "matches.xlsx"]) == 3
+    assert "error[K517]: the name `matches.xlsx` does not say in which format to write" in capsys.readouterr().err
+    assert main(["match", "rise.cel", "ticks.csv", "--out", "nowhere/matches.csv"]) == 3
+    assert "error[K513]: `nowhere/matches.csv` cannot be written" in capsys.readouterr().err
 
 
 # -- what goes in

@@ -185,3 +185,9 @@ def test_every_make_target_of_the_readme_exists():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for target in set(re.findall(r"(?:`|\$ )make ([a-z]+)\b", readme)):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"README.md speaks of `make {target}`"
+
+
+def test_the_page_of_error_codes_is_up_to_date():
+    program = f"import runpy; print(runpy.run_path({str(ROOT / 'docs' / 'make_errors.py')!r})['page'](), end='')"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert (ROOT / "docs" / "errors.md").read_text(encoding="utf-8") == done.stdout, "run `make docs`"

@@ -52,7 +52,7 @@ EXPLANATIONS: dict[str, str] = {
     "K207": "The query has a parameter `:name` that was given no value, or a value of a kind Keuka has no type for.",
     "K208": "The name that NEXT or FOLD would give an attribute (`A_1`) is already taken by an attribute of your own. Rename one of them in a SELECT.",
     "K209": "Two columns of one SELECT have the same name.",
-    "K210": "A duration with a unit (`10 min`) is compared with an integer time column whose unit is unknown. Declare the unit of the stream (`unit=\"s\"`) or write plain ticks.",
+    "K210": 'A duration with a unit (`10 min`) is compared with an integer time column whose unit is unknown. Declare the unit of the stream (`unit="s"`) or write plain ticks.',
     "K211": "DUR stands where an event has no duration to speak of: it is allowed in the predicates of FILTER, NEXT and FOLD.",
     "K301": "FOLD needs its first input to have every attribute of the second, the time column included, with the same type, because each step replaces them.",
     "K302": "FOLD assigns to a name that is not an attribute of its first input. Introduce it there first: `SELECT *, 1 AS cnt FROM ...`.",
@@ -79,5 +79,6 @@ EXPLANATIONS: dict[str, str] = {
     "K514": "A value does not fit the engine's types: an unsigned integer above 2^63 - 1, or text that is not UTF-8.",
     "K515": "A lateness or unit of a stream could not be understood.",
     "K516": "The column named as the id of events (`id=`) does not exist.",
+    "K517": "Matches cannot be written as asked: the name of the file says no format, or the format has no room for a column.",
     "K901": "A bug in Keuka itself. Please report it together with the query and the smallest data that shows it.",
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from keuka.algebra.operators import Filter, Fold, Map, Next, Operator, Program, Published, Source, Union, inputs
+from keuka.algebra.operators import Filter, Fold, Map, Next, Operator, Program, Published, Source, inputs
 from keuka.automaton.code import split_conditions, state_needs
 from keuka.automaton.model import OUTPUT, Bind, Edge, State, Step
 from keuka.expressions import Column, Expression, conjunction, conjuncts, show

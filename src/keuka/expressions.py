@@ -171,8 +171,11 @@ def show(expression: Expression, sided: bool = False, outer: int = 0) -> str:
     if isinstance(expression, Literal):
         if isinstance(expression.value, str):
             return "'" + expression.value.replace("'", "''") + "'"
-        return {None: "NULL", True: "TRUE", False: "FALSE"}.get(expression.value, repr(expression.value)) \
-            if expression.value is None or isinstance(expression.value, bool) else repr(expression.value)
+        return (
+            {None: "NULL", True: "TRUE", False: "FALSE"}.get(expression.value, repr(expression.value))
+            if expression.value is None or isinstance(expression.value, bool)
+            else repr(expression.value)
+        )
     if isinstance(expression, Duration):
         return "DUR"
     if isinstance(expression, Column):

@@ -252,7 +252,7 @@ def prepare(
     if type_column is None:
         types: dict[str, StreamType] = {stream.name: stream.type for stream in opened}
     else:
-        types = {name: opened[0].type for name in parsed.inputs}
+        types = dict.fromkeys(parsed.inputs, opened[0].type)
     program = cel_lower.lower(parsed.files, types, params or {})
     if type_column is not None:
         program = _by_type(program, opened[0], type_column)

@@ -59,7 +59,7 @@ def print_tables(prepared: Prepared, found: FirstMatches) -> int:
     for columns in prepared.tables.outputs:
         rows, n_rows = found.get(columns.name, ([], 0))
         if several:
-            click.echo(f"{columns.name}: {n_rows:,} {'match' if n_rows == 1 else 'matches'}")
+            click.echo(f"{columns.name}: {counted(n_rows, 'match', 'matches')}")
         if rows:
             console.print(table_of(prepared.schema(columns.name), rows))
         if n_rows > len(rows):
@@ -67,6 +67,10 @@ def print_tables(prepared: Prepared, found: FirstMatches) -> int:
         if several:
             click.echo()
     return sum(n_rows for _, n_rows in found.values())
+
+
+def counted(n: int, one: str, many: str) -> str:
+    return f"{n:,} {one if n == 1 else many}"
 
 
 def table_of(schema: pa.Schema, rows: list[dict[str, object]]) -> Table:

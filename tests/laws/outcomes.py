@@ -11,14 +11,18 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import keuka
+import pyarrow as pa
 from keuka.algebra.operators import Program
 from keuka.algebra.semantics import evaluate
 from keuka.diagnostics import SourceText
 from keuka.errors import DataError
 from keuka.languages.cel.lower import lower
 from keuka.languages.cel.syntax import parse
+from keuka.plan.planner import compile_tables, output_name, plan
+from keuka.run.embedded import run
 
-from .streams import SHAPES, Row, Rows, events
+from .streams import SHAPES, Row, Rows, events, table
 
 Result = tuple[Row, int, int, tuple[tuple[str, Row], ...]]
 Outcome = Mapping[str, Counter[Result] | str]
@@ -31,13 +35,49 @@ def lowered(text: str) -> Program:
 def by_reference(program: Program, rows: Rows) -> Outcome:
     """Each output is evaluated alone, so an overflow in one says nothing about the others."""
     found: dict[str, Counter[Result] | str] = {}
-    for name, operator in program.outputs:
+    for i, (name, operator) in enumerate(program.outputs):
         try:
             results = evaluate(operator, events(rows))
         except DataError as error:
-            found[name] = error.code
+            found[output_name(i, name)] = error.code
         else:
-            found[name] = bag([(e.payload, e.start, e.end, tuple([(s, rows[s][i]) for s, i in e.contributors])) for e in results])
+            found[output_name(i, name)] = bag([(e.payload, e.start, e.end, tuple([(s, rows[s][i]) for s, i in e.contributors])) for e in results])
+    return found
+
+
+def by_match(program: Program, text: str, rows: Rows) -> Outcome:
+    """Each output by the public call."""
+    streams = {s: keuka.Stream(table(s, rows[s]), time=SHAPES[s].time) for s in keuka.cel(text).inputs}
+    found: dict[str, Counter[Result] | str] = {}
+    for i, (name, _) in enumerate(program.outputs):
+        try:
+            results = keuka.match(text, streams, language="cel", output=name or None, contributors=True)
+        except DataError as error:
+            found[output_name(i, name)] = error.code
+        else:
+            found[output_name(i, name)] = _bag_of_table(results, _rows_by_id(rows))
+    return found
+
+
+def by_plan(
+    program: Program, data: Mapping[str, Any], rows: Rows, *, together: bool = False, chunk_rows: int | None = None, **options: Any
+) -> Outcome:
+    """Each output, or all `together`, by a plan with the given options. `data` are the rows as the engine is to read them.
+
+    Together, an overflow in one output is one in all.
+    """
+    names = [output_name(i, name) for i, (name, _) in enumerate(program.outputs)]
+    found: dict[str, Counter[Result] | str] = {}
+    for wanted in [names] if together else [[name] for name in names]:
+        tables = compile_tables(plan(program, wanted, contributors=True, **options))
+        opened = [open_stream(s.name, keuka.Stream(data[s.name], time=SHAPES[s.name].time)) for s in tables.sources]
+        try:
+            batches = list(run(tables, opened, chunk_rows=chunk_rows))
+        except DataError as error:
+            found |= dict.fromkeys(wanted, error.code)
+        else:
+            for name in wanted:
+                ...
     return found
 
 

@@ -32,7 +32,6 @@ class Pool:
     code: list[tuple[int, int, int, int, int]] = field(default_factory=list)
     operands: list[int] = field(default_factory=list)
     programs: list[tuple[int, int, int]] = field(default_factory=list)  # first instruction, instructions, registers
-    origins: list[str] = field(default_factory=list)  # by program, for messages
     constants: list[int] = field(default_factory=list)
     constant_texts: list[int] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
@@ -180,7 +179,8 @@ class Assembler:
                 return registers[0]
             return self._write(Op.FLOOR_D if call.op == "floor" else Op.CEIL_D, registers[0], operands=registers)
         op = _SAME[call.op] if call.op in _SAME else _BY_TYPE[call.op][call.type is Type.DOUBLE]
-        return self._write(op, *registers, operands=registers)
+        a, b, c = (*registers, 0, 0)[:3]
+        return self._write(op, a, b, c, operands=registers)
 
     def _compare(self, op: str, a: int, b: int, type_: Type) -> int:
         return self._write(_COMPARE[op][_kind(type_)], a, b, operands=[a, b])
@@ -243,7 +243,7 @@ class Assembler:
     def finish_column(self, register: int) -> None:
         self.code.append((int(Op.MOVE), 0, register, 0, 0))
 
-    def program(self, origin: str) -> int:
+    def program(self) -> int:
         """Close the program and put it into the pool."""
         end = len(self.code)
         self.code.append((int(Op.END), 0, 0, 0, 0))
@@ -251,7 +251,6 @@ class Assembler:
             op, dst, a, _, c = self.code[position]
             self.code[position] = (op, dst, a, end, c)
         self.pool.programs.append((len(self.pool.code), len(self.code), self.n_registers))
-        self.pool.origins.append(origin)
         self.pool.code.extend(self.code)
         return len(self.pool.programs) - 1
 

@@ -50,8 +50,6 @@ def build(operator: Operator) -> Automaton:
     return Automaton(tuple(ports), tuple(starts), tuple(states), operator.schema)
 
 
-
-
 def stream_name(leaf: Source | Published) -> str:
     """Published streams and sources never share a name (K306)."""
     return leaf.stream if isinstance(leaf, Source) else leaf.name

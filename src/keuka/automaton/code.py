@@ -234,12 +234,12 @@ class _Generator:
     def bound(self, asm: Assembler, step: Bind, before: Tuple) -> Tuple:
         return Tuple(lambda index: asm.keep(asm.value(step.items[index], {FIRST: before})))
 
-    def derive(self, port: int, write: Callable[[Assembler], int], must_hold: bool, origin: str) -> int:
+    def derive(self, port: int, write: Callable[[Assembler], int], must_hold: bool) -> int:
         """Add a derived column and return its number."""
         asm = Assembler(self.pool)
         asm.finish_column(write(asm))
         code = self.ports[port]
-        code.derived.append((asm.program(origin), must_hold))
+        code.derived.append((asm.program(), must_hold))
         return code.n_raw + len(code.derived) - 1
 
     def holds(self, asm: Assembler, port: int, steps: Sequence[Step]) -> int | None:
@@ -253,15 +253,15 @@ class _Generator:
                 registers.append(asm.value(step.predicate, {FIRST: values}))
         return asm.all_in_turn(registers) if registers else None
 
-    def check_steps(self, port: int, steps: tuple[Step, ...], origin: str) -> None:
+    def check_steps(self, port: int, steps: tuple[Step, ...]) -> None:
         """Evaluation is eager: what can fail in a candidate's own steps is computed for every event, and must not fail."""
         for i, step in enumerate(steps):
             if isinstance(step, Keep) and can_fail(step.predicate):
-                self.derive(port, lambda asm, upto=i: self._holds_or_true(asm, port, steps[: upto + 1]), True, origin)  # type: ignore[misc]
+                self.derive(port, lambda asm, upto=i: self._holds_or_true(asm, port, steps[: upto + 1]), True)  # type: ignore[misc]
             if isinstance(step, Bind):
                 for item in step.items:
                     if can_fail(item):
-                        self.derive(port, lambda asm, upto=i, item=item: self._if_reached(asm, port, steps, upto, item), True, origin)  # type: ignore[misc]
+                        self.derive(port, lambda asm, upto=i, item=item: self._if_reached(asm, port, steps, upto, item), True)  # type: ignore[misc]
 
     def _holds_or_true(self, asm: Assembler, port: int, steps: Sequence[Step]) -> int:
         register = self.holds(asm, port, steps)
@@ -279,14 +279,13 @@ class _Generator:
         steps = start.edge.steps
         n_leading = next((i for i, s in enumerate(steps) if not isinstance(s, Keep)), len(steps))
         leading = steps[:n_leading]
-        origin = f"`{self.automaton.ports[start.port]}`"
         gate = -1
         if leading:
             failing = any(can_fail(s.predicate) for s in leading if isinstance(s, Keep))
-            gate = self.derive(start.port, lambda asm: self._holds_or_true(asm, start.port, leading), failing, origin)
+            gate = self.derive(start.port, lambda asm: self._holds_or_true(asm, start.port, leading), failing)
         asm = Assembler(self.pool)
         self.follow(asm, Edge(steps[n_leading:], start.edge.target), self.event(asm, start.port), start.tag)
-        return StartCode(start.port, asm.program(origin), gate)
+        return StartCode(start.port, asm.program(), gate)
 
     def follow(self, asm: Assembler, edge: Edge, values: Tuple, tag: int) -> None:
         """Code of a forward edge for a tuple."""
@@ -317,16 +316,15 @@ class _Generator:
     def state(self, index: int) -> StateCode:
         state, needs = self.automaton.states[index], self.needs[index]
         conditions = split_conditions(state, self.indices)
-        origin = f"`{self.automaton.ports[state.port]}`"
-        self.check_steps(state.port, state.candidate, origin)
-        gate = self.gate(state, conditions, origin)
+        self.check_steps(state.port, state.candidate)
+        gate = self.gate(state, conditions)
         asm = Assembler(self.pool)
         self.match(asm, index, conditions, gate)
         types = [state.first[i].type for _, i in needs.places] + [key.type for key in needs.computed_keys]
-        keys = tuple([self.key(state, needs, own, other, origin) for other, own in conditions.keys])
-        return StateCode(state.port, asm.program(origin), gate, tuple(types), keys, state.window)
+        keys = tuple([self.key(state, needs, own, other) for other, own in conditions.keys])
+        return StateCode(state.port, asm.program(), gate, tuple(types), keys, state.window)
 
-    def gate(self, state: State, conditions: Conditions, origin: str) -> int:
+    def gate(self, state: State, conditions: Conditions) -> int:
         def write(asm: Assembler) -> int:
             own = self.holds(asm, state.port, state.candidate)
             values = self.candidate(asm, state.port, state.candidate)
@@ -335,9 +333,9 @@ class _Generator:
 
         if not conditions.static and not any(isinstance(s, Keep) for s in state.candidate):
             return -1
-        return self.derive(state.port, write, False, origin)
+        return self.derive(state.port, write, False)
 
-    def key(self, state: State, needs: StateNeeds, own: Expression, other: Expression, origin: str) -> tuple[int, int, bool]:
+    def key(self, state: State, needs: StateNeeds, own: Expression, other: Expression) -> tuple[int, int, bool]:
         if isinstance(own, Column):
             slot = needs.places.index(canonical(state, (own.side, own.index)))
         else:
@@ -350,7 +348,6 @@ class _Generator:
                 state.port,
                 lambda asm: asm.value(other, {CANDIDATE: self.candidate(asm, state.port, state.candidate)}),
                 False,
-                origin,
             )
         return column, slot, own.type is Type.DOUBLE
 

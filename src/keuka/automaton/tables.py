@@ -55,7 +55,6 @@ class OutputColumns:
 class Tables:
     arrays: dict[str, IntArray]
     texts: tuple[str, ...]
-    origins: tuple[str, ...]  # by program: the stream it runs on, for messages
     sources: tuple[SourceColumns, ...]
     outputs: tuple[OutputColumns, ...]
     streams: tuple[str, ...]  # names of all streams, operators' included
@@ -84,7 +83,7 @@ def assemble(
     rows["set"] = list(pool.sets)
     rows["settings"] = [VERSION, len(sources), int(contributors)]
     arrays = {name: _array(name, values) for name, values in rows.items()}
-    return Tables(arrays, tuple(pool.texts), tuple(pool.origins), tuple(sources), tuple(outputs), tuple(streams))
+    return Tables(arrays, tuple(pool.texts), tuple(sources), tuple(outputs), tuple(streams))
 
 
 def _add_operator(rows: dict[str, list[Any]], code: OperatorCode, streams: list[str]) -> None:
@@ -114,7 +113,6 @@ def to_bytes(tables: Tables) -> bytes:
     meta = {
         "arrays": [[name, list(tables.arrays[name].shape)] for name in names],
         "texts": tables.texts,
-        "origins": tables.origins,
         "sources": [[s.name, s.columns, [t.value for t in s.types]] for s in tables.sources],
         "outputs": [[o.name, o.operator, _schema_text(o.schema), o.fingerprint.hex()] for o in tables.outputs],
         "streams": tables.streams,
@@ -157,7 +155,7 @@ def _read(meta: dict[str, Any], data: bytes) -> Tables:
         offset += size
     sources = [SourceColumns(name, tuple(columns), tuple([Type(t) for t in types])) for name, columns, types in meta["sources"]]
     outputs = [OutputColumns(n, op, _schema_of_text(s), bytes.fromhex(f)) for n, op, s, f in meta["outputs"]]
-    return Tables(arrays, tuple(meta["texts"]), tuple(meta["origins"]), tuple(sources), tuple(outputs), tuple(meta["streams"]))
+    return Tables(arrays, tuple(meta["texts"]), tuple(sources), tuple(outputs), tuple(meta["streams"]))
 
 
 def _schema_text(schema: Schema) -> str:

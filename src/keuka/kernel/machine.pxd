@@ -73,16 +73,14 @@ cdef struct Result:       # the output of one operator for one batch
     Buffer* columns
     Flags* flags
 
-cdef struct Fault:
-    Status status
-    int64_t program
+cdef struct Fault:         # where an overflow happened
     int64_t stream
     int64_t row
     int64_t tick
 
 cdef class Machine:
     cdef readonly StringTable strings
-    cdef dict tables
+    cdef readonly dict tables
     cdef const int64_t[:, ::1] stream
     cdef const int64_t[:, ::1] operator
     cdef const int64_t[:, ::1] port_table
@@ -95,7 +93,7 @@ cdef class Machine:
     cdef const int64_t[::1] column_type
     cdef const int32_t[:, ::1] code
     cdef const int32_t[::1] operand
-    cdef int64_t[::1] constants
+    cdef readonly int64_t[::1] constants
     cdef int64_t[::1] set_bounds
     cdef int64_t[::1] set_values
     cdef bint track
@@ -132,4 +130,7 @@ cdef class Machine:
     cdef Status end_epoch(self, int64_t tick) noexcept nogil
     cdef void expire(self, State* state, int64_t tick) noexcept nogil
     cdef bind(self, int64_t p, list inputs)
-    cdef Status fail(self, Status status, int64_t program, Port* port, int64_t row) noexcept nogil
+    cdef Status fail(self, Status status, Port* port, int64_t row) noexcept nogil
+
+cdef bint push(Buffer* buffer, int64_t value) noexcept nogil
+cdef object copy_words(Buffer* buffer, int64_t n)

@@ -18,7 +18,7 @@ from keuka.kernel.strings import StringTable as StringTableObject
 
 
 class Overflow(Exception):
-    """Integer overflow: (program, stream, row of the batch, tick)."""
+    """Integer overflow at an event: (stream, row of the batch, tick)."""
 
 
 @cython.cfunc
@@ -220,7 +220,7 @@ class Machine:
             if status == Status.NO_MEMORY:
                 raise MemoryError("the matching kernel ran out of memory")
             if status == Status.OVERFLOW:
-                raise Overflow(self.fault.program, self.fault.stream, self.fault.row, self.fault.tick)
+                raise Overflow(self.fault.stream, self.fault.row, self.fault.tick)
 
     @cython.cfunc
     def bind(self, p: int64_t, inputs: list):
@@ -269,7 +269,6 @@ class Machine:
         """What the operator gave for the last batch: (starts, ends, nodes, [values], [flags]) as fresh arrays."""
         result: cython.pointer(Result) = cython.address(self.results[which])
         n: int64_t = result.ends.size
-        c: int64_t
         nodes = copy_words(cython.address(result.lineage), n) if self.track else None
         values = [copy_words(cython.address(result.columns[c]), n) for c in range(result.n_columns)]
         flags = [copy_flags(cython.address(result.flags[c]), n) for c in range(result.n_columns)]
@@ -278,9 +277,7 @@ class Machine:
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def fail(self, status: Status, program: int64_t, port: cython.pointer(Port), row: int64_t) -> Status:
-        self.fault.status = status
-        self.fault.program = program
+    def fail(self, status: Status, port: cython.pointer(Port), row: int64_t) -> Status:
         self.fault.stream = port.stream
         self.fault.row = row
         self.fault.tick = port.ends[row]
@@ -422,7 +419,7 @@ class Machine:
             if self.derived[port.first_derived + d, 1]:
                 for i in range(n):
                     if flags[i] == IS_ERROR:
-                        return self.fail(Status.OVERFLOW, program, port, i)
+                        return self.fail(Status.OVERFLOW, port, i)
         return Status.FINE
 
     @cython.cfunc
@@ -441,7 +438,6 @@ class Machine:
         column: cython.pointer(Column)
         row: int64_t
         k: int64_t
-        value: int64_t
         for row in range(n):
             hashes[row] = HASH_SEED
         for k in range(state.first_key, state.first_key + state.n_keys):
@@ -597,7 +593,7 @@ class Machine:
                 return Status.FINE
             elif ins[0] == JUMP_UNLESS:
                 if frame.flags[ins[2]] == IS_ERROR:
-                    return self.fail(Status.OVERFLOW, program, port, row)
+                    return self.fail(Status.OVERFLOW, port, row)
                 if frame.flags[ins[2]] != 0 or frame.values[ins[2]] == 0:
                     pc = ins[3]
                     continue
@@ -614,7 +610,7 @@ class Machine:
                         return Status.NO_MEMORY
                 status = self.emit(ins, port, row, start, node, result)
                 if status == Status.OVERFLOW:
-                    return self.fail(status, program, port, row)
+                    return self.fail(status, port, row)
                 if status != Status.FINE:
                     return status
                 if instance >= 0:
@@ -730,9 +726,7 @@ class Machine:
             return instance
         if state.n_used == state.capacity:
             wanted: int64_t = 2 * state.capacity + 16
-            data: cython.pointer(int64_t) = cython.cast(
-                cython.pointer(int64_t), realloc(state.data, wanted * state.width * 8)
-            )
+            data: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), realloc(state.data, wanted * state.width * 8))
             if data == cython.NULL:
                 return -1
             state.data = data
@@ -763,8 +757,6 @@ class Machine:
     @cython.nogil
     @cython.exceptval(check=False)
     def link(self, state: cython.pointer(State), instance: int64_t) -> Status:
-        words: cython.pointer(int64_t)
-        slot: int64_t
         i: int64_t
         # Four buckets an instance: most events find an empty one and never touch the instances' memory.
         if state.n_keys > 0 and 4 * state.n_live >= state.n_buckets:
@@ -829,8 +821,11 @@ class Machine:
 
     def instances(self) -> list:
         """Live instances of every state."""
-        i: int64_t
         return [self.states[i].n_live for i in range(self.n_states)]
+
+    @property
+    def n_nodes(self) -> int:
+        return self.nodes.size // 3
 
     @property
     def n_bytes(self) -> int:
@@ -840,137 +835,6 @@ class Machine:
         for i in range(self.n_states):
             total += (self.states[i].capacity * self.states[i].width + self.states[i].n_buckets) * 8
         return total + self.strings.n_bytes
-
-    def contributors(self, nodes: cython.const[int64_t][::1]):
-        """The source events behind each node, in order: (offsets, streams, numbers, tags)."""
-        offsets = np.zeros(nodes.shape[0] + 1, np.int64)
-        ends: int64_t[::1] = offsets
-        found: Buffer = Buffer(data=cython.NULL, size=0, capacity=0)
-        stack: Buffer = Buffer(data=cython.NULL, size=0, capacity=0)
-        i: int64_t
-        node: int64_t
-        tag: int64_t
-        enough: cython.bint = True
-        with cython.nogil:
-            for i in range(nodes.shape[0]):
-                enough = enough and push(cython.address(stack), nodes[i]) and push(cython.address(stack), 0)
-                while enough and stack.size > 0:
-                    tag = stack.data[stack.size - 1]
-                    node = 3 * stack.data[stack.size - 2]
-                    stack.size -= 2
-                    if self.nodes.data[node] <= -2:
-                        enough = (
-                            push(cython.address(found), -2 - self.nodes.data[node])
-                            and push(cython.address(found), self.nodes.data[node + 1])
-                            and push(cython.address(found), tag)
-                        )
-                        continue
-                    # The left part comes first, so it is pushed last.
-                    enough = push(cython.address(stack), self.nodes.data[node + 1]) and push(
-                        cython.address(stack), tag + self.nodes.data[node + 2]
-                    )
-                    if enough and self.nodes.data[node] >= 0:
-                        enough = push(cython.address(stack), self.nodes.data[node]) and push(cython.address(stack), tag)
-                ends[i + 1] = found.size // 3
-        triples = copy_words(cython.address(found), found.size).reshape(-1, 3) if enough else None
-        free(found.data)
-        free(stack.data)
-        if triples is None:
-            raise MemoryError("no memory for the contributors of a batch")
-        return offsets, triples[:, 0], triples[:, 1], triples[:, 2]
-
-    def live_slots(self, slot_type: int64_t) -> "np.ndarray":
-        """All values that live instances hold in slots of this type, nulls left out."""
-        found: Buffer = Buffer(data=cython.NULL, size=0, capacity=0)
-        s: int64_t
-        i: int64_t
-        c: int64_t
-        bucket: int64_t
-        words: cython.pointer(int64_t)
-        flags: cython.pointer(uint8_t)
-        state: cython.pointer(State)
-        enough: cython.bint = True
-        for s in range(self.n_states):
-            state = cython.address(self.states[s])
-            for bucket in range(state.n_buckets):
-                i = state.buckets[bucket]
-                while i >= 0:
-                    words = state.data + i * state.width
-                    flags = cython.cast(cython.pointer(uint8_t), words + HEADER + state.n_slots)
-                    for c in range(state.n_slots):
-                        if self.slot_type[self.state_table[s, 3] + c] == slot_type and flags[c] == 0:
-                            enough = enough and push(cython.address(found), words[HEADER + c])
-                    i = words[NEXT]
-        values = copy_words(cython.address(found), found.size)
-        free(found.data)
-        if not enough:
-            raise MemoryError("no memory to look through the instances")
-        return values
-
-    def sweep_strings(self) -> bool:
-        """Forget texts that nothing holds, when the table has doubled since the last time. Call between batches."""
-        if self.strings.n_alive < self.strings_sweep_at:
-            return False
-        alive = np.zeros(self.strings.n_codes, np.uint8)
-        alive[self.live_slots(3)] = 1
-        constants = np.asarray(self.constants)[: len(self.tables["constant"])]
-        alive[constants[self.tables["constant_text"] >= 0]] = 1
-        self.strings.sweep(alive)
-        self.strings_sweep_at = max(65536, 2 * self.strings.n_alive)
-        return True
-
-    @property
-    def n_nodes(self) -> int:
-        return self.nodes.size // 3
-
-    def sweep_nodes(self) -> "np.ndarray":
-        """Forget contributors of no live instance; the (stream, number) pairs of events still held. Call between batches."""
-        n_nodes: int64_t = self.nodes.size // 3
-        moved = np.full(n_nodes + 1, -1, np.int64)
-        place: int64_t[::1] = moved
-        s: int64_t
-        i: int64_t
-        bucket: int64_t
-        state: cython.pointer(State)
-        for s in range(self.n_states):
-            state = cython.address(self.states[s])
-            for bucket in range(state.n_buckets):
-                i = state.buckets[bucket]
-                while i >= 0:
-                    place[(state.data + i * state.width)[LINEAGE]] = 0
-                    i = (state.data + i * state.width)[NEXT]
-        # A node is younger than its parts: one pass downwards marks, one upwards moves.
-        i = n_nodes - 1
-        while i >= 0:
-            if place[i] == 0 and self.nodes.data[3 * i] > -2:
-                place[self.nodes.data[3 * i + 1]] = 0
-                if self.nodes.data[3 * i] >= 0:
-                    place[self.nodes.data[3 * i]] = 0
-            i -= 1
-        n: int64_t = 0
-        for i in range(n_nodes):
-            if place[i] == 0:
-                place[i] = n
-                if self.nodes.data[3 * i] <= -2:
-                    self.nodes.data[3 * n] = self.nodes.data[3 * i]
-                    self.nodes.data[3 * n + 1] = self.nodes.data[3 * i + 1]
-                else:
-                    self.nodes.data[3 * n] = place[self.nodes.data[3 * i]] if self.nodes.data[3 * i] >= 0 else -1
-                    self.nodes.data[3 * n + 1] = place[self.nodes.data[3 * i + 1]]
-                self.nodes.data[3 * n + 2] = self.nodes.data[3 * i + 2]
-                n += 1
-        for s in range(self.n_states):
-            state = cython.address(self.states[s])
-            for bucket in range(state.n_buckets):
-                i = state.buckets[bucket]
-                while i >= 0:
-                    (state.data + i * state.width)[LINEAGE] = place[(state.data + i * state.width)[LINEAGE]]
-                    i = (state.data + i * state.width)[NEXT]
-        self.nodes.size = 3 * n
-        kept = copy_words(cython.address(self.nodes), 3 * n).reshape(-1, 3)
-        leaves = kept[kept[:, 0] <= -2, :2]
-        leaves[:, 0] = -2 - leaves[:, 0]
-        return leaves
 
 
 @cython.cfunc

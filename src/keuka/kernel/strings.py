@@ -105,9 +105,7 @@ class StringTable:
         if self.n_free > 0 or self.n_codes < self.capacity:
             return True
         wanted: int64_t = 2 * self.capacity + 64
-        entries: cython.pointer(Entry) = cython.cast(
-            cython.pointer(Entry), realloc(self.entries, wanted * cython.sizeof(Entry))
-        )
+        entries: cython.pointer(Entry) = cython.cast(cython.pointer(Entry), realloc(self.entries, wanted * cython.sizeof(Entry)))
         if entries == cython.NULL:
             return False
         self.entries = entries

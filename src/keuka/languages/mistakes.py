@@ -29,7 +29,6 @@ class Phrase:
 class Mistake:
     """Where the parser stopped. `found` is empty at the end of the text; `before` is the word or sign in front of it."""
 
-    offset: int
     found: str
     before: str
     expected: frozenset[str]  # terminals
@@ -104,7 +103,7 @@ def explain_mistake(vocabulary: Vocabulary, keywords: frozenset[str], source: So
     found = "" if word is None else word[0]
     # The parser's own list also has terminals of rules that would fail right after; `accepts` tries each.
     expected = frozenset(error.interactive_parser.accepts())  # type: ignore[no-untyped-call]
-    mistake = Mistake(offset, found, pieces[-1][1] if pieces else "", expected, keywords)
+    mistake = Mistake(found, pieces[-1][1] if pieces else "", expected, keywords)
     opened = _open_brackets(pieces)
     if not found and opened:
         return _never_closed(source, opened[-1], vocabulary.hints(mistake))

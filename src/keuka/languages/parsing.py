@@ -68,7 +68,7 @@ def check_nesting(root: _Node, children: Callable[[_Node], tuple[_Node, ...]]) -
         node, depth = stack.pop()
         if depth > MAX_NESTING:
             message = f"this query is nested more than {MAX_NESTING} levels deep"
-            help = "publish inner parts as streams of their own, or write fewer brackets and shorter chains of operators"
+            help = "write fewer brackets, or shorter chains of operators"
             raise QueryError(Diagnostic("K103", message, node.span, f"level {MAX_NESTING + 1} begins here", (help,)))
         stack.extend([(child, depth + 1) for child in reversed(children(node))])
 

@@ -139,7 +139,8 @@ def compile_tables(plan: Plan) -> Tables:
 
 def demands(plan: Plan) -> dict[str, tuple[int, ...]]:
     """The attributes of each stream that anything reads; all of them for results. Readers come after what they read."""
-    reads: dict[str, set[int]] = {s.stream: set() for s in plan.sources} | {stage.name: set() for stage in plan.stages}
+    names = [s.stream for s in plan.sources] + [stage.name for stage in plan.stages]
+    reads: dict[str, set[int]] = {name: set() for name in names}
     results = {stage for _, stage, _ in plan.outputs}
     for stage in reversed(plan.stages):
         if stage.name in results:

@@ -15,10 +15,11 @@ from keuka.automaton.tables import OutputColumns, Tables
 from keuka.errors import KeukaError, data_error
 from keuka.events.carried import CarriedColumn
 from keuka.events.clocks import show_time
-from keuka.events.columns import ByteArray, Int64Array, from_kernel, to_kernel
+from keuka.events.columns import ByteArray, Int32Array, Int64Array, from_kernel, to_kernel
 from keuka.events.contributors import Contributors, result_schema
 from keuka.events.order import EventBatch, common_axis, in_order
 from keuka.events.sources import OpenStream
+from keuka.kernel import upkeep
 from keuka.kernel.machine import Machine, Overflow
 from keuka.schema import Attribute, TimeAxis, Type
 
@@ -99,7 +100,7 @@ class _Run:
         try:
             self.machine.process(batches)
         except Overflow as error:
-            raise self._overflow(*error.args, step) from None
+            raise self._overflow(error, step) from None
         for output in self.tables.outputs:
             rows = self._matches(output)
             if rows.num_rows:
@@ -120,7 +121,7 @@ class _Run:
             else:
                 numbers, valid = to_kernel(column, type_, self._intern)
             values.append(np.ascontiguousarray(numbers))
-            flags.append(None if valid is None else valid ^ 1)
+            flags.append(None if valid is None else _inverted(valid))
         if self.contributors is not None:
             self.contributors.append(i, first, batch)
         return np.ascontiguousarray(batch.start), np.ascontiguousarray(batch.end), np.arange(first, first + n), values, flags
@@ -142,12 +143,12 @@ class _Run:
         time = Attribute("", Type.TIMESTAMP, self.axis.arrow)
         columns += [from_kernel(ticks, None, time, self._texts) for ticks in (starts, ends)]
         if self.contributors is not None:
-            offsets, sources, numbers, tags = self.machine.contributors(nodes)
+            offsets, sources, numbers, tags = upkeep.contributors(self.machine, nodes)
             columns += self.contributors.columns(output.fingerprint, offsets, sources, numbers, tags)
         return pa.RecordBatch.from_arrays(columns, schema=self.schemas[output.name])
 
     def _column(self, values: Int64Array, flags: ByteArray, attribute: Attribute) -> pa.Array:
-        valid = flags ^ 1 if flags.any() else None
+        valid = _inverted(flags) if flags.any() else None
         if attribute.type is Type.OTHER:
             return self._carried_values(values, valid, attribute)
         return from_kernel(values, valid, attribute, self._texts)
@@ -163,9 +164,9 @@ class _Run:
             places.append(chosen)
         return pa.concat_arrays(pieces).take(pa.array(np.argsort(np.concatenate(places), kind="stable")))
 
-    def _texts(self, codes: Int64Array, valid: ByteArray | None) -> tuple[object, object]:
+    def _texts(self, codes: Int64Array, valid: ByteArray | None) -> tuple[Int32Array, ByteArray]:
         offsets = np.empty(len(codes) + 1, np.int32)
-        self.machine.strings.byte_lengths(codes, NO_BYTES if valid is None else valid ^ 1, offsets)
+        self.machine.strings.byte_lengths(codes, NO_BYTES if valid is None else _inverted(valid), offsets)
         data = np.empty(int(offsets[-1]), np.uint8)
         self.machine.strings.copy_texts(codes, offsets, data)
         return offsets, data
@@ -174,22 +175,23 @@ class _Run:
 
     def _forget(self) -> None:
         """Let go of texts, pass-through values and contributors that no instance refers to."""
-        self.machine.sweep_strings()
+        upkeep.sweep_strings(self.machine)
         n_held = sum([len(column) for column in self.carried])
         n_held += len(self.contributors) if self.contributors is not None else 0
         if n_held + self.machine.n_nodes < self.look_through_at:
             return
-        alive = self.machine.live_slots(5)
+        alive = upkeep.live_slots(self.machine, 5)
         for carrier, column in enumerate(self.carried):
             column.forget_all_but(alive[alive >> CARRIER_SHIFT == carrier] & ((1 << CARRIER_SHIFT) - 1))
         n_held = sum([len(column) for column in self.carried])
         if self.contributors is not None:
-            held = self.machine.sweep_nodes()
+            held = upkeep.sweep_nodes(self.machine)
             self.contributors.forget_all_but(held[:, 0], held[:, 1])
             n_held += len(self.contributors)
         self.look_through_at = max(LEAST_CARRIED, 2 * (n_held + self.machine.n_nodes))
 
-    def _overflow(self, program: int, stream: int, row: int, tick: int, step: dict[str, EventBatch]) -> KeukaError:
+    def _overflow(self, error: Overflow, step: dict[str, EventBatch]) -> KeukaError:
+        stream, row, tick = error.args
         name = self.tables.streams[stream]
         if stream < len(self.inputs):
             where = self.inputs[stream].where(int(step[name].rows[row]))
@@ -201,3 +203,8 @@ class _Run:
             "make one operand a decimal number (for example `1.0 * a`) to calculate in floating point",
             where=where,
         )
+
+
+def _inverted(flags: ByteArray) -> ByteArray:
+    """Arrow says which rows are valid, the kernel which are null."""
+    return flags ^ np.uint8(1)

@@ -64,7 +64,7 @@ def _check_fold_schema(one: Schema, two: Schema, stream: syntax.Fold, context: C
     help = []
     if missing:
         help.append(f"the first input lacks {listing(missing)}")
-    help += [f"`{b.name}` is {described(b.type)} in the first input and {described(a.type)} in the second" for a, b in differing]
+    help += [f"`{b.name}` is {_type_of(b)} in the first input and {_type_of(a)} in the second" for a, b in differing]
     help.append("select what both have: `FOLD {...} (SELECT Name, Price FROM ...)`")
     message = "the first input of FOLD must have every attribute of the second"
     context.note("K301", message, stream.second.span, "the second input", *help)
@@ -127,7 +127,7 @@ def _check_union_schema(first: Schema, other: Schema, span: Span, context: Conte
     differing = [(a, b) for a in first.attributes for b in other.attributes if a.name == b.name and not _same_type(a, b)]
     help = [f"it lacks {listing(missing)}"] if missing else []
     help += [f"only it has {listing(extra)}"] if extra else []
-    help += [f"`{a.name}` is {described(a.type)} on the first side and {described(b.type)} here" for a, b in differing]
+    help += [f"`{a.name}` is {_type_of(a)} on the first side and {_type_of(b)} here" for a, b in differing]
     if not help:
         return True
     help.append("select the same names and types on every side: `(SELECT Name, Price FROM ...)`")
@@ -164,3 +164,7 @@ def _named(attributes: tuple[Attribute, ...], names: tuple[str, ...]) -> Schema:
 def _same_type(one: Attribute, other: Attribute) -> bool:
     """NULL is the type of an item that was wrong, and has been noted."""
     return one.same_type(other) or Type.NULL in (one.type, other.type)
+
+
+def _type_of(attribute: Attribute) -> str:
+    return f"a {attribute.arrow}" if attribute.type is Type.OTHER else described(attribute.type)

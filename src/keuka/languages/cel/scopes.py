@@ -60,9 +60,8 @@ def in_fold(first: Schema, second: Schema, assigned: Collection[str]) -> Lookup:
         has_both = first.index(reference.name) is not None and second.index(reference.name) is not None
         if has_both or (reference.name in assigned and first.index(reference.name) is not None):
             name = reference.name
-            choice = f"write `$1.{name}` (start of the run), `$.{name}` (last step)"
-            choice += f" or `$2.{name}` (next event)" if has_both else ""
-            raise _ambiguous(reference, "both inputs have it" if has_both else "the FOLD assigns to it", choice)
+            choices = [f"`$1.{name}` (start of the run)", f"`$.{name}` (last step)", *([f"`$2.{name}` (next event)"] if has_both else [])]
+            raise _ambiguous(reference, "both inputs have it" if has_both else "the FOLD assigns to it", f"write {' or '.join(choices)}")
         return _either(first, second, reference)
 
     return column

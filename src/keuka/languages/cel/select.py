@@ -24,12 +24,15 @@ def lower_select(query: syntax.Query, lowered: Lowered, context: Context) -> Low
         return Lowered(lowered.operator, fresh(schema.names), lowered.axis)
     no_duration = "DUR is for the conditions of FILTER, NEXT and FOLD; every result has `_start` and `_end`"
     scope = context.scope(in_select(schema), lowered.axis, no_duration)
-    columns: list[tuple[Attribute, Expression]] = []
+    columns: dict[str, tuple[Attribute, Expression]] = {}
     for item in query.items:
-        columns.extend(_item(item, schema, scope))
-    _check_distinct(query.items, schema, context)
-    selected = Schema(tuple([attribute for attribute, _ in columns]))
-    operator = algebra.Map(lowered.operator, tuple([expression for _, expression in columns]), selected, query.span)
+        for attribute, expression in _item(item, schema, scope):
+            name = attribute.name
+            if name in columns:
+                context.note("K209", f"two columns are named `{name}`", item.span, "the second one", "rename one of them with `AS`")
+            columns.setdefault(name, (attribute, expression))
+    selected = Schema(tuple([attribute for attribute, _ in columns.values()]))
+    operator = algebra.Map(lowered.operator, tuple([expression for _, expression in columns.values()]), selected, query.span)
     return Lowered(operator, fresh(selected.names), lowered.axis)
 
 
@@ -62,12 +65,3 @@ def _arrow_type(expression: Expression, schema: Schema) -> pa.DataType:
             if isinstance(node, Column) and node.type is Type.TIMESTAMP:
                 return schema[node.index].arrow
     return ARROW_OF[expression.type]
-
-
-def _check_distinct(items: tuple[syntax.Item, ...], schema: Schema, context: Context) -> None:
-    seen: set[str] = set()
-    for item in items:
-        names = set(schema.names) if item.name is None else {item.name.text}
-        for name in sorted(names & seen):
-            context.note("K209", f"two columns are named `{name}`", item.span, "the second one", "rename one of them with `AS`")
-        seen |= names

@@ -1,0 +1,1 @@
+# Nothing here is called from other kernel modules; the file marks `upkeep.py` as one to compile.
