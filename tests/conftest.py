@@ -7,8 +7,11 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
-# --- hypothesis profiles -----------------------------------------------------------------------------------------------------
-# `make test` takes the same few hundred examples every time; `make laws` sets KEUKA_LAW_EXAMPLES and a fresh, printed seed.
+# --- hypothesis profiles ----------------------------------------------------------------------------------------------
+# `make test` takes the same few hundred examples every time. `make laws` sets KEUKA_LAW_EXAMPLES: that many for every law,
+# from the seed it prints.
+
+LAW_EXAMPLES = int(os.environ.get("KEUKA_LAW_EXAMPLES", "0"))
 
 settings.register_profile(
     "fixed",
@@ -16,15 +19,12 @@ settings.register_profile(
     derandomize=True,
     database=None,
     deadline=None,
-    print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
 )
-settings.register_profile(
-    "laws", settings.get_profile("fixed"), max_examples=int(os.environ.get("KEUKA_LAW_EXAMPLES", "2000")), derandomize=False
-)
-settings.load_profile("laws" if "KEUKA_LAW_EXAMPLES" in os.environ else "fixed")
+settings.register_profile("laws", settings.get_profile("fixed"), max_examples=LAW_EXAMPLES or 200, derandomize=False)
+settings.load_profile("laws" if LAW_EXAMPLES else "fixed")
 
-# --- golden files --------------------------------------------------------------------------------------------------------------
+# --- end of hypothesis profiles ---------------------------------------------------------------------------------------
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -267,3 +267,28 @@ def test_five_thousand_levels_of_nesting_are_refused_clearly():
         with pytest.raises(keuka.QueryError) as raised:
             keuka.match(text, [{"t": 1, "n": 5}], time="t")
         assert raised.value.code == "K103"
+
+
+def test_columns_named_like_the_header_must_be_renamed():
+    first = keuka.match(RISES, ROWS, time="t")
+    with pytest.raises(keuka.QueryError) as raised:
+        keuka.match("SELECT * FROM Rise", first, time=("_start", "_end"))
+    assert raised.value.code == "K208"
+    again = keuka.match("SELECT name FROM Rise", first, time=("_start", "_end"))
+    assert again["_start"].to_pylist() == first["_start"].to_pylist()
+
+
+def test_queries_that_double_each_other_are_planned_in_reasonable_time():
+    queries = ["SELECT t FROM S PUBLISH Q0"] + [f"SELECT * FROM Q{i} UNION Q{i} PUBLISH Q{i + 1}" for i in range(12)]
+    assert keuka.match("; ".join(queries), ROWS[:1], time="t").num_rows == 2**12
+    queries += [f"SELECT * FROM FILTER {{t < 0}} (Q{i} UNION Q{i}) PUBLISH Q{i + 1}" for i in range(12, 40)]
+    with pytest.raises(keuka.QueryError) as raised:
+        keuka.match("; ".join(queries), ROWS[:1], time="t")
+    assert raised.value.code == "K401"
+
+
+def test_streams_on_different_clocks_are_refused_as_data():
+    other = pa.table({"t": pa.array([dt.datetime(2024, 1, 1)], pa.timestamp("us"))})
+    with pytest.raises(keuka.DataError) as raised:
+        keuka.match("SELECT * FROM S NEXT R", {"S": ROWS, "R": other}, time="t")
+    assert raised.value.code == "K511"

@@ -190,13 +190,13 @@ def check(arguments: Arguments) -> None:
     import keuka
 
     query = keuka.query(Path(arguments.query))
+    prepared = prepare(arguments) if has_data(arguments) else None
     click.echo(f"reads       {listing(query.inputs)}")
     if query.parameters:
         click.echo(f"parameters  {listing(query.parameters)}")
-    if not has_data(arguments):
+    if prepared is None:
         click.echo("The text is right. Give the data too, to check names and types against its columns.")
         return
-    prepared = prepare(arguments)
     for columns in prepared.tables.outputs:
         click.echo(f"gives       `{columns.name}`")
         schema = prepared.schema(columns.name)

@@ -10,6 +10,8 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+LONGEST_LINE = 160  # characters of a query's line that a message shows
+
 
 @dataclass(frozen=True)
 class SourceText:
@@ -63,10 +65,9 @@ def render(diagnostic: Diagnostic) -> str:
     margin = ""
     if span is not None:
         row, column = span.source.position(span.start)
-        text = span.source.line(row).replace("\t", " ")
         margin = " " * len(str(row))
-        width = max(1, min(span.end - span.start, len(text) - column + 1))
-        caret = " " * (column - 1) + "^" * width + (f" {diagnostic.label}" if diagnostic.label else "")
+        text, place, width = _excerpt(span.source.line(row).replace("\t", " "), column - 1, span.end - span.start)
+        caret = " " * place + "^" * width + (f" {diagnostic.label}" if diagnostic.label else "")
         lines += [f"{margin}--> {span.source.name}:{row}:{column}", f"{margin} |", f"{row} | {text}", f"{margin} | {caret}"]
     elif diagnostic.label:
         lines.append(f"  {diagnostic.label}")
@@ -75,6 +76,18 @@ def render(diagnostic: Diagnostic) -> str:
             lines.append(f"{margin} |")
         lines += [f"{margin} = help: {text}" for text in diagnostic.help]
     return "\n".join(lines)
+
+
+def _excerpt(line: str, place: int, width: int) -> tuple[str, int, int]:
+    """The part of a line to show, where the carets begin in it and how many there are. Long lines are cut round them."""
+    width = max(1, min(width, len(line) - place))
+    if len(line) <= LONGEST_LINE:
+        return line, place, width
+    width = min(width, LONGEST_LINE // 2)
+    begin = max(0, place - LONGEST_LINE // 4)
+    end = min(len(line), begin + LONGEST_LINE)
+    before, after = "..." if begin > 0 else "", "..." if end < len(line) else ""
+    return before + line[begin:end] + after, place - begin + len(before), width
 
 
 def similar(name: str, known: Iterable[str]) -> tuple[str, ...]:

@@ -183,7 +183,8 @@ def show(expression: Expression, sided: bool = False, outer: int = 0) -> str:
     args = expression.args
     if expression.op in _INFIX:
         sign, level = _INFIX[expression.op]
-        text = f" {sign} ".join([show(a, sided, level + (i > 0)) for i, a in enumerate(args)])
+        # A comparison beside a comparison needs brackets on either side.
+        text = f" {sign} ".join([show(a, sided, level + (i > 0 or level == 4)) for i, a in enumerate(args)])
         return f"({text})" if level < outer else text
     if expression.op == "not":
         return f"NOT ({show(args[0], sided)})"

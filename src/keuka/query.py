@@ -35,6 +35,7 @@ from keuka.schema import StreamType, Type
 log = logging.getLogger("keuka")
 
 LANGUAGES = {"cel": ".cel"}  # language -> suffix of its files
+HEADER_NAMES = ("_start", "_end", "_id", "_contributors")
 
 
 @dataclass(frozen=True)
@@ -249,6 +250,8 @@ def prepare(
     began = clock.perf_counter()
     parsed = query_ if isinstance(query_, Query) else query(query_, language)
     opened = _open(parsed, streams, time, lateness, type_column)
+    if opened:
+        common_axis(opened)  # streams on different clocks are a mistake in the data, not in the query
     if type_column is None:
         types: dict[str, StreamType] = {stream.name: stream.type for stream in opened}
     else:
@@ -257,10 +260,21 @@ def prepare(
     if type_column is not None:
         program = _by_type(program, opened[0], type_column)
     names = [output_name(i, name) for i, (name, _) in enumerate(program.outputs)]
+    _check_header_names(program)
     planned = plan(program, _chosen(outputs, names), contributors=contributors)
     tables = compile_tables(planned)
     log.info("planned %s in %.1f ms", listing(names, 4), 1000 * (clock.perf_counter() - began))
     return Prepared(opened, program, planned, tables)
+
+
+def _check_header_names(program: Program) -> None:
+    """Result tables have columns of their own; a query's may not have their names."""
+    for _, operator in program.outputs:
+        for attribute in operator.schema.names:
+            if attribute in HEADER_NAMES:
+                message = f"a column of the result is named `{attribute}`, which every result has of its own"
+                help = f"rename it in the SELECT: `{attribute} AS {attribute.strip('_')}`, or leave it out"
+                raise QueryError(Diagnostic("K208", message, operator.span, help=(help,)))
 
 
 def _chosen(outputs: tuple[str, ...] | None, names: list[str]) -> list[str] | None:

@@ -1,11 +1,10 @@
 """Every code CEL can raise, as users see it: tests/golden/errors/<code>_<slug>/ holds query.cel and message.txt.
 
-KEUKA_REWRITE_GOLDEN=1 writes the messages anew; read the difference before it is kept.
+`pytest --rewrite-goldens` writes the messages anew; read the difference before it is kept.
 """
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -29,9 +28,9 @@ def message_of(query: Path) -> str:
 
 
 @pytest.mark.parametrize("folder", CASES, ids=[folder.name for folder in CASES])
-def test_the_message_is_the_golden_one(folder):
+def test_the_message_is_the_golden_one(folder: Path, rewrite_goldens: bool):
     message = message_of(folder / "query.cel")
-    if os.environ.get("KEUKA_REWRITE_GOLDEN"):
+    if rewrite_goldens:
         (folder / "message.txt").write_text(message)
     assert message == (folder / "message.txt").read_text()
     assert message.startswith(f"error[{folder.name[:4]}]: ")

@@ -111,7 +111,7 @@ def test_what_never_ends_is_shown_where_it_begins(text, message, place):
     assert f"--> <query>:{place}\n" in found
 
 
-@pytest.mark.parametrize("text", ["", "  \n ", "-- nothing", "/* nothing */"])
+@pytest.mark.parametrize("text", ["", "  \n ", "-- nothing", "/* nothing */", "\ufeff "])
 def test_an_empty_text_has_no_query(text):
     assert message_of(text).startswith("error[K104]")
 

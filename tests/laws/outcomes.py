@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import keuka
 import pyarrow as pa
+
+import keuka
 from keuka.algebra.operators import Program
 from keuka.algebra.semantics import evaluate
 from keuka.diagnostics import SourceText
 from keuka.errors import DataError
+from keuka.events.sources import open_stream
 from keuka.languages.cel.lower import lower
 from keuka.languages.cel.syntax import parse
 from keuka.plan.planner import compile_tables, output_name, plan
@@ -25,7 +27,8 @@ from keuka.run.embedded import run
 from .streams import SHAPES, Row, Rows, events, table
 
 Result = tuple[Row, int, int, tuple[tuple[str, Row], ...]]
-Outcome = Mapping[str, Counter[Result] | str]
+Bag = Counter[Result]
+Outcome = Mapping[str, Bag | str]
 
 
 def lowered(text: str) -> Program:
@@ -34,54 +37,83 @@ def lowered(text: str) -> Program:
 
 def by_reference(program: Program, rows: Rows) -> Outcome:
     """Each output is evaluated alone, so an overflow in one says nothing about the others."""
-    found: dict[str, Counter[Result] | str] = {}
-    for i, (name, operator) in enumerate(program.outputs):
-        try:
-            results = evaluate(operator, events(rows))
-        except DataError as error:
-            found[output_name(i, name)] = error.code
-        else:
-            found[output_name(i, name)] = bag([(e.payload, e.start, e.end, tuple([(s, rows[s][i]) for s, i in e.contributors])) for e in results])
-    return found
+
+    def results(name: str, operator: Any) -> Bag:
+        found = evaluate(operator, events(rows))
+        return _bag([(e.payload, e.start, e.end, tuple([(s, rows[s][i]) for s, i in e.contributors])) for e in found])
+
+    return _each(program, results)
 
 
 def by_match(program: Program, text: str, rows: Rows) -> Outcome:
     """Each output by the public call."""
     streams = {s: keuka.Stream(table(s, rows[s]), time=SHAPES[s].time) for s in keuka.cel(text).inputs}
-    found: dict[str, Counter[Result] | str] = {}
-    for i, (name, _) in enumerate(program.outputs):
-        try:
-            results = keuka.match(text, streams, language="cel", output=name or None, contributors=True)
-        except DataError as error:
-            found[output_name(i, name)] = error.code
-        else:
-            found[output_name(i, name)] = _bag_of_table(results, _rows_by_id(rows))
-    return found
+    sources = _rows_by_id(rows)
+
+    def results(name: str, operator: Any) -> Bag:
+        return _bag_of_table(keuka.match(text, streams, language="cel", output=name or None, contributors=True), sources)
+
+    return _each(program, results)
 
 
 def by_plan(
-    program: Program, data: Mapping[str, Any], rows: Rows, *, together: bool = False, chunk_rows: int | None = None, **options: Any
+    program: Program, rows: Rows, data: Callable[[str], Any] | None = None, chunk_rows: int | None = None, **options: Any
 ) -> Outcome:
-    """Each output, or all `together`, by a plan with the given options. `data` are the rows as the engine is to read them.
+    """Each output by a plan with the given options. `data` gives a stream as the engine is to read it: a table, a reader."""
+    sources = _rows_by_id(rows)
 
-    Together, an overflow in one output is one in all.
-    """
-    names = [output_name(i, name) for i, (name, _) in enumerate(program.outputs)]
-    found: dict[str, Counter[Result] | str] = {}
-    for wanted in [names] if together else [[name] for name in names]:
-        tables = compile_tables(plan(program, wanted, contributors=True, **options))
-        opened = [open_stream(s.name, keuka.Stream(data[s.name], time=SHAPES[s.name].time)) for s in tables.sources]
+    def results(name: str, operator: Any) -> Bag:
+        tables = compile_tables(plan(Program(((name, operator),)), contributors=True, **options))
+        streams = [source.name for source in tables.sources]
+        opened = [open_stream(s, keuka.Stream(data(s) if data else table(s, rows[s]), time=SHAPES[s].time)) for s in streams]
+        batches = [batch.rows for batch in run(tables, opened, chunk_rows=chunk_rows)]
+        return _bag_of_table(pa.Table.from_batches(batches), sources) if batches else Counter()
+
+    return _each(program, results)
+
+
+def by_match_all(text: str, rows: Rows) -> Outcome | str:
+    """All outputs in one pass; an overflow in one of them is the end of all."""
+    streams = {s: keuka.Stream(table(s, rows[s]), time=SHAPES[s].time) for s in keuka.cel(text).inputs}
+    sources = _rows_by_id(rows)
+    try:
+        results = keuka.match_all(text, streams, language="cel", contributors=True)
+    except DataError as error:
+        return error.code
+    return {name: _bag_of_table(found, sources) for name, found in results.items()}
+
+
+def _each(program: Program, results: Callable[[str, Any], Bag]) -> Outcome:
+    found: dict[str, Bag | str] = {}
+    for i, (name, operator) in enumerate(program.outputs):
         try:
-            batches = list(run(tables, opened, chunk_rows=chunk_rows))
+            found[output_name(i, name)] = results(name, operator)
         except DataError as error:
-            found |= dict.fromkeys(wanted, error.code)
-        else:
-            for name in wanted:
-                ...
+            found[output_name(i, name)] = error.code
     return found
 
 
-def bag(results: Iterable[Result]) -> Counter[Result]:
+def _rows_by_id(rows: Rows) -> dict[tuple[str, str], Row]:
+    """What the engine calls each row; equal rows have different ids."""
+    streams = {s: keuka.Stream(table(s, rows[s]), time=SHAPES[s].time) for s in SHAPES}
+    found = keuka.match_all("; ".join([f"FROM {s} PUBLISH All-{s}" for s in SHAPES]), streams, language="cel", contributors=True)
+    return {
+        (stream, row["_contributors"][0]["id"]): tuple([row[name] for name in SHAPES[stream].arrow.names])
+        for stream in SHAPES
+        for row in found[f"All-{stream}"].to_pylist()
+    }
+
+
+def _bag_of_table(results: pa.Table, sources: Mapping[tuple[str, str], Row]) -> Bag:
+    columns = [results.column(i).to_pylist() for i in range(results.num_columns)]
+    found = []
+    for *payload, start, end, _, contributors in zip(*columns, strict=True):
+        behind = [(c["stream"], sources[c["stream"], c["id"]]) for c in contributors]
+        found.append((tuple(payload), start, end, tuple(behind)))
+    return _bag(found)
+
+
+def _bag(results: Iterable[Result]) -> Bag:
     return Counter([(_plain(payload), start, end, tuple([(s, _plain(r)) for s, r in rows])) for payload, start, end, rows in results])
 
 
@@ -102,7 +134,7 @@ def difference(text: str, rows: Rows, expected: Outcome, actual: Outcome) -> str
     return "\n".join(lines)
 
 
-def _output_difference(name: str, expected: Counter[Result] | str, actual: Counter[Result] | str) -> list[str]:
+def _output_difference(name: str, expected: Bag | str, actual: Bag | str) -> list[str]:
     if expected == actual:
         return []
     if isinstance(expected, str) or isinstance(actual, str):
@@ -115,11 +147,11 @@ def _output_difference(name: str, expected: Counter[Result] | str, actual: Count
     ]
 
 
-def _shown(outcome: Counter[Result] | str) -> str:
+def _shown(outcome: Bag | str) -> str:
     return outcome if isinstance(outcome, str) else f"{outcome.total()} results: {[_row(r) for r in outcome.elements()]}"
 
 
 def _row(result: Result) -> str:
     payload, start, end, contributors = result
-    sources = " ".join([f"{stream}{tuple(v for _, v in row)}" for stream, row in contributors])
-    return f"{tuple(v for _, v in payload)} from {start} to {end} by {sources}"
+    sources = " ".join([f"{stream}{tuple([v for _, v in row])}" for stream, row in contributors])
+    return f"{tuple([v for _, v in payload])} from {start} to {end} by {sources}"

@@ -25,10 +25,14 @@ class Source:
 
 @dataclass(frozen=True)
 class Published:
-    """The output of another query, read under the name it was published by. Its meaning is that of `input`."""
+    """The output of another query, read under the name it was published by. Its meaning is that of `input`.
+
+    Names are unique within a program, so they alone count in comparisons: queries that read each other many times over would
+    otherwise be compared as often as they could be expanded.
+    """
 
     name: str
-    input: Operator
+    input: Operator = field(compare=False)
     span: Span | None = field(default=None, compare=False, repr=False)
 
     @property

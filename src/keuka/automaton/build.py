@@ -9,6 +9,8 @@ from dataclasses import replace
 
 from keuka.algebra.operators import Filter, Fold, Map, Next, Operator, Published, Source, Union, inputs
 from keuka.automaton.model import OUTPUT, Automaton, Bind, Edge, Keep, Start, State, Step
+from keuka.diagnostics import Diagnostic
+from keuka.errors import QueryError
 from keuka.expressions import Call, Duration, Expression, Literal, can_fail, conjuncts
 from keuka.schema import MAX_TICK, Type
 
@@ -55,14 +57,27 @@ def stream_name(leaf: Source | Published) -> str:
     return leaf.stream if isinstance(leaf, Source) else leaf.name
 
 
+MAX_LEAVES = 2**31 - 1  # tags are operands of 32-bit instructions
+
+
 def n_leaves(operator: Operator) -> int:
     """How many source occurrences stand below, those inside published streams included."""
-    count, stack = 0, [operator]
-    while stack:
-        node = stack.pop()
-        count += isinstance(node, Source)
-        stack.extend(inputs(node))
-    return count
+    counts: dict[str, int] = {}
+
+    def count(node: Operator) -> int:
+        if isinstance(node, Source):
+            return 1
+        if isinstance(node, Published):
+            if node.name not in counts:
+                counts[node.name] = count(node.input)
+            return counts[node.name]
+        return sum([count(i) for i in inputs(node)])
+
+    found = count(operator)
+    if found > MAX_LEAVES:
+        message = "the query reads its sources too often when all published streams are expanded"
+        raise QueryError(Diagnostic("K401", message, operator.span, help=("read fewer published streams in one query",)))
+    return found
 
 
 def candidate_of(operator: Operator) -> tuple[Source | Published, tuple[Step, ...]]:

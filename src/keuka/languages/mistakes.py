@@ -71,7 +71,7 @@ _OPENED_BY = {")": "(", "}": "{", "]": "["}
 
 _WORD = re.compile(r"[^\W\d]\w*|\$[0-9]*\.?|[0-9]\w*|<=|>=|<>|!=|==|&&|\|\||.", re.DOTALL)
 # What brackets are looked for in: whole strings, names in backticks and comments count as one piece each.
-_PIECE = re.compile(r"'(?:[^'\n]|'')*'|\"(?:[^\"\n]|\"\")*\"|`[^`\n]*`|--[^\n]*|/\*.*?\*/|\w+|\s+|.", re.DOTALL)
+_PIECE = re.compile(r"'(?:[^'\n]|'')*'|\"(?:[^\"\n]|\"\")*\"|`[^`\n]*`|--[^\n]*|/\*.*?\*/|\w+|[\s\ufeff]+|.", re.DOTALL)
 _UNENDED = {"'": "text", '"': "text", "`": "name", "/*": "comment"}
 
 _SLIPS = {
@@ -131,7 +131,7 @@ def _in_words(phrases: tuple[Phrase, ...], expected: frozenset[str]) -> str:
 def _pieces(text: str) -> list[tuple[int, str]]:
     """The words, signs and strings of a text with their offsets, without blanks and comments."""
     found = [(m.start(), m[0]) for m in _PIECE.finditer(text)]
-    return [(start, piece) for start, piece in found if not piece.isspace() and not piece.startswith(("--", "/*"))]
+    return [(start, piece) for start, piece in found if piece.strip("\ufeff").strip() and not piece.startswith(("--", "/*"))]
 
 
 def _open_brackets(pieces: list[tuple[int, str]]) -> list[tuple[int, str]]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
-from keuka.algebra.operators import Filter, Fold, Map, Next, Operator, Program, Published, Source, Union, walk
+from keuka.algebra.operators import Filter, Fold, Map, Next, Operator, Program, Published, Source, Union
 from keuka.automaton.assembler import Pool
 from keuka.automaton.build import build
 from keuka.automaton.code import generate, port_reads
@@ -20,7 +20,7 @@ from keuka.automaton.model import Automaton
 from keuka.automaton.tables import OutputColumns, SourceColumns, Tables, assemble
 from keuka.expressions import Call, Column, Duration, Literal
 from keuka.plan.rules import RULES, Rule, boundaries, optimise, with_inputs
-from keuka.schema import Schema
+from keuka.schema import Schema, Type
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,6 @@ def plan(
     """The plan for the named outputs (default: all). `rules`, `linear` and `indices` change the cost, never the result."""
     named = {output_name(i, name): operator for i, (name, operator) in enumerate(program.outputs)}
     wanted = list(named) if outputs is None else list(outputs)
-    streams = dict(named)
-    for operator in named.values():
-        for node in walk(operator):
-            if isinstance(node, Published):
-                streams.setdefault(node.name, node.input)
     stages: dict[str, Stage] = {}
     sources: dict[str, Source] = {}
 
@@ -71,12 +66,12 @@ def plan(
                 if isinstance(leaf, Source):
                     sources.setdefault(leaf.stream, leaf)
                 elif leaf.name not in stages:
-                    add(leaf.name, streams.get(leaf.name, leaf.input))
+                    add(leaf.name, leaf.input)
             stages[piece_name] = Stage(piece_name, piece, build(piece), trace if piece_name == name else ())
 
     for name in wanted:
         if name not in stages:
-            add(name, streams[name])
+            add(name, named[name])
     results = tuple([(name, name, fingerprint(named[name])) for name in wanted])
     return Plan(tuple(sources.values()), tuple(stages.values()), results, contributors, indices)
 
@@ -157,21 +152,32 @@ def _source_columns(source: Source, chosen: tuple[int, ...]) -> SourceColumns:
 
 def fingerprint(operator: Operator) -> bytes:
     """128 bits that say what a query means: its algebra without spans, attribute names and names of published streams."""
-    return hashlib.blake2b(repr(_meaning(operator)).encode(), digest_size=16).digest()
+    published: dict[str, bytes] = {}
+
+    def meaning(value: Any) -> Any:
+        if isinstance(value, Published):
+            if value.name not in published:
+                published[value.name] = meaning(value.input)
+            return published[value.name]
+        if isinstance(value, Column):
+            return ("column", value.side, value.index)
+        if isinstance(value, Literal):
+            return ("literal", value.type.value, repr(value.value))
+        if isinstance(value, Schema):
+            return [a.type.value for a in value.attributes]
+        if isinstance(value, tuple):
+            return [meaning(v) for v in value]
+        if is_dataclass(value):
+            parts = [meaning(getattr(value, f.name)) for f in fields(value) if f.name != "span"]
+            whole = (type(value).__name__, *parts)
+            # Operators are digested one by one, so that shared streams are not written out at every use.
+            return whole if isinstance(value, Call | Duration) else _digest(whole)
+        return value.value if isinstance(value, Type) else value
+
+    found = meaning(operator)
+    assert isinstance(found, bytes)
+    return found
 
 
-def _meaning(value: Any) -> Any:
-    if isinstance(value, Published):
-        return _meaning(value.input)
-    if isinstance(value, Column):
-        return ("column", value.side, value.index)
-    if isinstance(value, Literal):
-        return ("literal", value.type.value, repr(value.value))
-    if isinstance(value, Schema):
-        return [a.type.value for a in value.attributes]
-    if isinstance(value, tuple):
-        return [_meaning(v) for v in value]
-    if isinstance(value, Call | Duration | Source | Filter | Map | Union | Next | Fold):
-        parts = [_meaning(getattr(value, f.name)) for f in fields(value) if f.name != "span"]
-        return (type(value).__name__, *parts)
-    return value if isinstance(value, str | int) else value.value
+def _digest(value: object) -> bytes:
+    return hashlib.blake2b(repr(value).encode(), digest_size=16).digest()
