@@ -30,7 +30,7 @@ laws: build ## the laws of the algebra over EXAMPLES (2000) random queries and s
 
 checked: build ## the tests again, with a kernel that checks every index
 	KEUKA_CHECKED=1 $(BIN)/python setup.py --quiet build --build-base build/checked-objects --build-lib build/checked
-	PYTHONPATH=build/checked $(BIN)/pytest --ignore=tests/test_project.py
+	PYTHONPATH=$(CURDIR)/build/checked $(BIN)/pytest --ignore=tests/test_project.py
 
 bench: build ## measure speed and memory; tables and plots go to out/bench
 	$(BIN)/python benchmarks/run.py

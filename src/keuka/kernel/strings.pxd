@@ -5,6 +5,7 @@ cdef struct Entry:
     int64_t offset  # of its bytes in `blob`; -1 while the code is free
     int64_t length  # bytes
     uint64_t hash
+    uint64_t prefix # its first eight bytes; short texts are compared without looking at `blob`
 
 cdef class StringTable:
     cdef Entry* entries       # (capacity,) by code
@@ -20,7 +21,7 @@ cdef class StringTable:
     cdef char* scratch        # for texts that are being made
     cdef int64_t scratch_capacity
 
-    cdef int64_t add(self, const char* data, int64_t length) noexcept nogil
+    cdef int64_t add(self, const char* data, int64_t length, int64_t readable) noexcept nogil
     cdef bint reserve_blob(self, int64_t length) noexcept nogil
     cdef bint reserve_code(self) noexcept nogil
     cdef bint rebuild_buckets(self, int64_t n_buckets) noexcept nogil

@@ -15,18 +15,28 @@ from cython.cimports.libc.string import memcmp, memcpy
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def hash_bytes(data: cython.pointer(cython.const[cython.char]), length: int64_t) -> uint64_t:
-    h: uint64_t = HASH_SEED ^ cython.cast(uint64_t, length)
+def first_word(data: cython.pointer(cython.const[cython.char]), length: int64_t, readable: int64_t) -> uint64_t:
+    """Up to eight bytes as a number. `readable` bytes from `data` on may be read: a whole load and a mask beat a short copy."""
     word: uint64_t = 0
+    if length <= 0:
+        return 0
+    if readable >= 8:
+        memcpy(cython.address(word), data, 8)
+        return word if length >= 8 else word & ((cython.cast(uint64_t, 1) << (8 * length)) - 1)
+    memcpy(cython.address(word), data, length if length < 8 else 8)
+    return word
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def hash_bytes(data: cython.pointer(cython.const[cython.char]), length: int64_t, readable: int64_t) -> uint64_t:
+    h: uint64_t = HASH_SEED ^ cython.cast(uint64_t, length)
     i: int64_t = 0
-    while i + 8 <= length:
-        memcpy(cython.address(word), data + i, 8)
-        h = mix(h, word)
+    while i < length:
+        h = mix(h, first_word(data + i, length - i, readable - i))
         i += 8
-    if i < length:
-        word = 0
-        memcpy(cython.address(word), data + i, length - i)
-        h = mix(h, word)
     h *= HASH_FINISH
     return h ^ (h >> 29)
 
@@ -119,17 +129,18 @@ class StringTable:
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def add(self, data: cython.pointer(cython.const[cython.char]), length: int64_t) -> int64_t:
-        """The code of a text, new or known; -1 when memory is out."""
-        h: uint64_t = hash_bytes(data, length)
+    def add(self, data: cython.pointer(cython.const[cython.char]), length: int64_t, readable: int64_t) -> int64_t:
+        """The code of a text, new or known; -1 when memory is out. `readable` bytes from `data` on may be read."""
+        h: uint64_t = hash_bytes(data, length, readable)
+        prefix: uint64_t = first_word(data, length, readable)
         slot: int64_t = h & (self.n_buckets - 1)
         code: int64_t
         while True:
             code = self.buckets[slot]
             if code < 0:
                 break
-            if self.entries[code].hash == h and self.entries[code].length == length:
-                if memcmp(self.blob + self.entries[code].offset, data, length) == 0:
+            if self.entries[code].hash == h and self.entries[code].length == length and self.entries[code].prefix == prefix:
+                if length <= 8 or memcmp(self.blob + self.entries[code].offset, data, length) == 0:
                     return code
             slot = (slot + 1) & (self.n_buckets - 1)
         # The bytes may lie in the blob itself, which growing moves.
@@ -150,6 +161,7 @@ class StringTable:
         self.entries[code].offset = self.blob_size
         self.entries[code].length = length
         self.entries[code].hash = h
+        self.entries[code].prefix = prefix
         self.blob_size += length
         self.buckets[slot] = code
         if 2 * (self.n_codes - self.n_free) > self.n_buckets:
@@ -171,6 +183,7 @@ class StringTable:
         i: int64_t
         code: int64_t = 0
         has_nulls: cython.bint = valid.shape[0] > 0
+        size: int64_t = data.shape[0]
         empty: cython.char = 0
         text: cython.pointer(cython.const[cython.char]) = cython.address(empty)
         if data.shape[0] > 0:
@@ -180,7 +193,7 @@ class StringTable:
                 if has_nulls and valid[i] == 0:
                     codes[i] = 0
                     continue
-                code = self.add(text + offsets[i], offsets[i + 1] - offsets[i])
+                code = self.add(text + offsets[i], offsets[i + 1] - offsets[i], size - offsets[i])
                 if code < 0:
                     break
                 codes[i] = code
@@ -190,7 +203,7 @@ class StringTable:
     def intern_text(self, text: str) -> int:
         encoded: bytes = text.encode()
         data: cython.pointer(cython.const[cython.char]) = encoded
-        code: int64_t = self.add(data, len(encoded))
+        code: int64_t = self.add(data, len(encoded), len(encoded))
         if code < 0:
             raise MemoryError("no memory for a string")
         return code
@@ -294,7 +307,7 @@ class StringTable:
             return -1
         memcpy(text, self.blob + self.entries[a].offset, la)
         memcpy(text + la, self.blob + self.entries[b].offset, lb)
-        return self.add(text, la + lb)
+        return self.add(text, la + lb, la + lb)
 
     @cython.cfunc
     @cython.nogil
@@ -318,7 +331,7 @@ class StringTable:
         first: int64_t = position - 1 if position > 0 else (n + position if position < 0 else 0)
         last: int64_t = n if length > n - first else first + length
         if length <= 0 or last <= 0 or first >= n:
-            return self.add(self.blob, 0)
+            return self.add(self.blob, 0, 0)
         if first < 0:
             first = 0
         text: cython.pointer(cython.char) = self.blob + self.entries[code].offset
@@ -336,7 +349,7 @@ class StringTable:
             while end < size and continues(text[end]):
                 end += 1
             point += 1
-        return self.add(text + begin, end - begin)
+        return self.add(text + begin, end - begin, size - begin)
 
     @cython.cfunc
     @cython.nogil
@@ -355,7 +368,7 @@ class StringTable:
                 text[i] -= 32
             elif not upper and 65 <= text[i] <= 90:
                 text[i] += 32
-        return self.add(text, size)
+        return self.add(text, size, size)
 
     @cython.cfunc
     @cython.nogil
@@ -414,5 +427,5 @@ def change_case_unicode(table: StringTable, code: int64_t, upper: cython.bint) -
         text: str = raw.decode("utf-8", "replace")
         changed: bytes = (text.upper() if upper else text.lower()).encode()
         data: cython.pointer(cython.const[cython.char]) = changed
-        result = table.add(data, len(changed))
+        result = table.add(data, len(changed), len(changed))
     return result

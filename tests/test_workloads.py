@@ -1,0 +1,30 @@
+"""The workloads of the benchmarks have the answers that are known for them."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import keuka
+from workloads import double_top, k1, w1
+
+
+def test_w1_has_its_262_matches():
+    matches = keuka.match(keuka.cel(w1.QUERY), w1.generate(), time="ts")
+    assert (matches.num_rows, w1.digest(matches)) == (w1.N_MATCHES, w1.DIGEST)
+
+
+@pytest.mark.parametrize("n_names", [5, 100, 10_000])
+def test_query_7_finds_what_the_plain_python_loop_finds(n_names):
+    columns = k1.generate(n_names, n_events=200_000)
+    matches = keuka.match(keuka.cel(k1.QUERY), pa.table(columns), time="ts", params=k1.params(n_names))
+    expected = k1.loop(columns, n_names)
+    assert len(expected) > 100
+    assert sorted(zip(*(column.to_pylist() for column in matches.columns), strict=True)) == sorted(expected)
+
+
+def test_both_forms_of_double_top_agree_where_extrema_do_not_overlap():
+    ticks = double_top.generate(n_names=10, n_runs=200)
+    by_runs, by_extrema = (keuka.match(path, ticks, time="Time").to_pylist() for path in (double_top.BY_RUNS, double_top.BY_EXTREMA))
+    assert len(by_runs) > 100
+    assert sorted(map(str, by_runs)) == sorted(map(str, by_extrema))
