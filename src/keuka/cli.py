@@ -20,7 +20,7 @@ import click
 
 from keuka.diagnostics import Diagnostic, listing, similar
 from keuka.errors import EXPLANATIONS, DataError, InternalError, KeukaError, QueryError
-from keuka.terminal import EventCounter, coloured, counted, first_matches, print_tables
+from keuka.terminal import EventCounter, coloured, counted, first_matches, print_tables, sized
 
 if TYPE_CHECKING:
     from keuka.events.sources import Stream
@@ -173,7 +173,9 @@ def match(arguments: Arguments, output: str | None, contributors: bool, out: str
             n_written = write_batches(prepared.schema(names[0]), (batch.rows for batch in batches), out, suffix)
     n_matches = print_tables(prepared, found) if out is None else n_written
     seconds = time.perf_counter() - began
-    click.echo(f"{counted(n_matches, 'match', 'matches')}, {counted(seen.n_events, 'event', 'events')}, {seconds:.2f} s", err=True)
+    held = f"at most {counted(seen.most_instances, 'partial match', 'partial matches')} held ({sized(seen.most_bytes)})"
+    read = f"{counted(n_matches, 'match', 'matches')}, {counted(seen.n_events, 'event', 'events')}"
+    click.echo(f"{read}, {held}, {seconds:.2f} s", err=True)
 
 
 @cli.command()

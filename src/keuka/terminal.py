@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from keuka.events.sources import OpenStream
     from keuka.query import Prepared
     from keuka.run.embedded import MatchBatch
+    from keuka.run.embedded import Progress as RunProgress
 
 # For each output its first matches and the number of all.
 FirstMatches = dict[str, tuple[list[dict[str, object]], int]]
@@ -73,6 +74,10 @@ def counted(n: int, one: str, many: str) -> str:
     return f"{n:,} {one if n == 1 else many}"
 
 
+def sized(n_bytes: int) -> str:
+    return f"{n_bytes / 1e6:,.1f} MB" if n_bytes >= 1e6 else f"{n_bytes / 1e3:,.0f} kB"
+
+
 def table_of(schema: pa.Schema, rows: list[dict[str, object]]) -> Table:
     import pyarrow as pa
     from rich import box
@@ -102,14 +107,18 @@ class EventCounter:
         sizes = [stream.n_rows for stream in opened]
         self.n_total = None if None in sizes else sum(size for size in sizes if size is not None)
         self.n_events = 0
+        self.most_instances = 0
+        self.most_bytes = 0
         self.began = time.perf_counter()
         self.bar: Progress | None = None
 
     def __enter__(self) -> EventCounter:
         return self
 
-    def __call__(self, n_events: int) -> None:
-        self.n_events += n_events
+    def __call__(self, progress: RunProgress) -> None:
+        self.n_events = progress.n_events
+        self.most_instances = max(self.most_instances, progress.n_instances)
+        self.most_bytes = max(self.most_bytes, progress.n_bytes)
         if self.bar is None and self.visible and time.perf_counter() - self.began > 1:
             self.bar = self.start_bar()
         if self.bar is not None:

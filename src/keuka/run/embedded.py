@@ -39,22 +39,32 @@ class MatchBatch:
     rows: pa.RecordBatch
 
 
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is, and what it holds: partial matches that may still become matches, and the kernel's memory for them."""
+
+    n_events: int
+    n_instances: int
+    n_bytes: int
+
+
 def run(
     tables: Tables,
     opened: Sequence[OpenStream],
     *,
-    on_progress: Callable[[int], None] | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
     chunk_rows: int | None = None,
 ) -> Iterator[MatchBatch]:
-    """All matches, as the input goes by. `on_progress` is told the number of events of each step."""
+    """All matches, as the input goes by. `on_progress` is called after every step."""
     by_name = {stream.name: stream for stream in opened}
     inputs = [by_name[source.name] for source in tables.sources]
     run_ = _Run(tables, inputs, common_axis(inputs))
     steps = in_order(inputs, run_.columns()) if chunk_rows is None else in_order(inputs, run_.columns(), chunk_rows)
     for step in steps:
-        yield from run_.process(step)
+        found = run_.process(step)
         if on_progress is not None:
-            on_progress(sum([len(batch) for batch in step.values()]))
+            on_progress(Progress(sum(run_.n_seen), sum(run_.machine.instances()), run_.machine.n_bytes))
+        yield from found
 
 
 class _Run:
@@ -95,17 +105,15 @@ class _Run:
 
     # -- one step ----------------------------------------------------------------------------------------------------------
 
-    def process(self, step: dict[str, EventBatch]) -> Iterator[MatchBatch]:
+    def process(self, step: dict[str, EventBatch]) -> list[MatchBatch]:
         batches = [self._kernel_batch(i, step.get(stream.name)) for i, stream in enumerate(self.inputs)]
         try:
             self.machine.process(batches)
         except Overflow as error:
             raise self._overflow(error, step) from None
-        for output in self.tables.outputs:
-            rows = self._matches(output)
-            if rows.num_rows:
-                yield MatchBatch(output.name, rows)
+        found = [MatchBatch(output.name, self._matches(output)) for output in self.tables.outputs]
         self._forget()
+        return [batch for batch in found if batch.rows.num_rows]
 
     def _kernel_batch(self, i: int, batch: EventBatch | None) -> tuple[object, ...]:
         if batch is None:
