@@ -67,7 +67,7 @@ EXPLANATIONS: dict[str, str] = {
     "K502": "A row has no time (null).",
     "K503": "An interval event starts after it ends.",
     "K504": "A file or reader is out of order by more than its lateness. Allow more (`lateness=`) or sort it first (`sort=True`).",
-    "K505": "The query reads a stream for which no data was given, or data was given for a stream the query does not read.",
+    "K505": "The query reads a stream for which no data was given.",
     "K506": "A file could not be read to its end: it is damaged, cut short, or not of the format its name says.",
     "K507": "A result of integer arithmetic does not fit into 64 bits.",
     "K508": "A time column has a type that cannot be a time: it must be a timestamp, a date or an integer.",

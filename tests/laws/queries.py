@@ -78,6 +78,18 @@ def programs(draw: st.DrawFn) -> Program:
     return Program(text, text.count("FOLD"))
 
 
+@st.composite
+def computations(draw: st.DrawFn) -> Program:
+    """Small queries with large expressions: in SELECT, in FILTER, and between two events."""
+    points, intervals = SOURCES["S"], SOURCES["I"]
+    sides = _sided(points, intervals, "$1.")
+    kinds = draw(st.permutations(["integer", "double", "string", "boolean"]))
+    texts = [f"SELECT {expressions.of_type(draw, kind, _own(points), 3)} AS v FROM S PUBLISH {kind}" for kind in kinds[:3]]
+    texts.append(f"FROM FILTER {{{expressions.of_type(draw, 'boolean', [*_own(intervals), ('DUR', 'integer')], 3)}}} I PUBLISH kept")
+    texts.append(f"SELECT t, s FROM S NEXT {{{expressions.of_type(draw, 'boolean', sides, 3)}}} I PUBLISH pairs")
+    return Program(";\n".join(texts), 0)
+
+
 def _as_one_input(attributes: Sequence[Attribute]) -> tuple[Attribute, ...]:
     return tuple([Attribute(a.name, a.type) for a in attributes])
 
@@ -193,7 +205,7 @@ def _condition(draw: st.DrawFn, first: Operand, second: Operand, before: str, pl
     pairs = [(a, b) for a in first.attributes for b in second.attributes if a.type == b.type and a.type != "boolean"]
     # Equal texts are common, equal numbers less so, equal times cannot be in what follows.
     equal = [(a.name, b.name) for a, b in pairs for _ in range(3 if a.type == "string" else a.name == b.name and a.name in "nxy")]
-    kind = draw(st.sampled_from(["", "equal", "", "ordered", "equal", "equal and more", "duration", "any"]))
+    kind = draw(st.sampled_from(["", "equal", "", "ordered", "equal", "ordered", "equal and more", "duration", "any"]))
     if kind in ("", "duration") or not pairs:
         return f"DUR <= {draw(st.integers(3, 15))}" if kind == "duration" else ""
     if kind == "ordered" or not equal:

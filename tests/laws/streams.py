@@ -52,9 +52,9 @@ _GAPS = st.sampled_from([1, 0, 1, 2])
 
 
 @st.composite
-def rows(draw: st.DrawFn, max_events: int = 25) -> dict[str, list[Row]]:
-    """Rows of every stream, each stream in the order of `end`. Integers near 2^63 are in one example of four."""
-    integers = draw(st.sampled_from([_INTEGERS, _INTEGERS, _INTEGERS, _WIDE_INTEGERS]))
+def rows(draw: st.DrawFn, max_events: int = 25, wide: bool = False) -> dict[str, list[Row]]:
+    """Rows of every stream, each stream in the order of `end`. Integers near 2^63 are in one example of four, or `wide` in all."""
+    integers = _WIDE_INTEGERS if wide else draw(st.sampled_from([_INTEGERS, _INTEGERS, _INTEGERS, _WIDE_INTEGERS]))
     return {stream: draw(_rows_of(shape, integers, max_events)) for stream, shape in SHAPES.items()}
 
 

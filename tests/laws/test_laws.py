@@ -16,7 +16,8 @@ from keuka.algebra.operators import Program
 from keuka.plan.rules import RULES
 
 from .outcomes import Outcome, by_match, by_match_all, by_plan, by_reference, difference, lowered
-from .queries import programs
+from .queries import Program as ProgramText
+from .queries import computations, programs
 from .streams import SHAPES, Row, Rows, rows, table
 
 
@@ -37,6 +38,12 @@ def expected(program: Program, streams: Rows) -> Outcome:
 def test_the_engine_gives_what_the_definitions_say(example: tuple[str, Program, Rows]):
     text, program, streams = example
     assert not difference(text, streams, expected(program, streams), by_match(program, text, streams))
+
+
+@given(computations(), st.booleans().flatmap(lambda wide: rows(max_events=12, wide=wide)))
+def test_the_engine_computes_what_the_definitions_say(program: ProgramText, streams: Rows):
+    lowered_program = lowered(program.text)
+    assert not difference(program.text, streams, expected(lowered_program, streams), by_match(lowered_program, program.text, streams))
 
 
 @given(examples())
