@@ -18,6 +18,7 @@ DIRECTIVES = {
     "wraparound": False,
     "cdivision": True,
     "initializedcheck": CHECKED,
+    "show_performance_hints": not CHECKED,
 }
 # The assertions of libstdc++ check the indices of C++ vectors, which Cython's own directive does not reach.
 COMPILE_ARGS = ["-std=c++17", "-O3", "-g0", "-fno-strict-aliasing", *(["-D_GLIBCXX_ASSERTIONS"] if CHECKED else [])]
@@ -34,7 +35,6 @@ setup(
         # Cython looks at times of files and not at directives, so each kind of build has its own folder.
         build_dir="build/cython-checked" if CHECKED else "build/cython",
         compiler_directives=DIRECTIVES,
-        show_all_warnings=False,
     ),
     options={"build_ext": {"parallel": os.cpu_count()}},
 )

@@ -122,16 +122,16 @@ def _plain(row: Iterable[Any]) -> Row:
     return tuple([(type(v).__name__, "NaN" if isinstance(v, float) and math.isnan(v) else v) for v in row])
 
 
-def difference(text: str, rows: Rows, expected: Outcome, actual: Outcome) -> str:
-    """Empty if the outcomes agree; else the program, the streams as rows, and what is missing from or alien to each output."""
+def check(text: str, rows: Rows, expected: Outcome, actual: Outcome) -> None:
+    """Fail unless the outcomes agree, with the program, the streams as rows, and what is missing from or alien to each output."""
     if expected == actual:
-        return ""
+        return
     lines = ["", text]
     for stream, stream_rows in rows.items():
         lines += [f"{stream}({', '.join(SHAPES[stream].arrow.names)}):", *[f"    {row}" for row in stream_rows]]
     for name in sorted({*expected, *actual}):
         lines += _output_difference(name, expected.get(name, Counter()), actual.get(name, Counter()))
-    return "\n".join(lines)
+    raise AssertionError("\n".join(lines))
 
 
 def _output_difference(name: str, expected: Bag | str, actual: Bag | str) -> list[str]:

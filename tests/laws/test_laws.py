@@ -15,7 +15,7 @@ from hypothesis import event, given
 from keuka.algebra.operators import Program
 from keuka.plan.rules import RULES
 
-from .outcomes import Outcome, by_match, by_match_all, by_plan, by_reference, difference, lowered
+from .outcomes import Outcome, by_match, by_match_all, by_plan, by_reference, check, lowered
 from .queries import Program as ProgramText
 from .queries import computations, programs
 from .streams import SHAPES, Row, Rows, rows, table
@@ -37,13 +37,13 @@ def expected(program: Program, streams: Rows) -> Outcome:
 @given(examples())
 def test_the_engine_gives_what_the_definitions_say(example: tuple[str, Program, Rows]):
     text, program, streams = example
-    assert not difference(text, streams, expected(program, streams), by_match(program, text, streams))
+    check(text, streams, expected(program, streams), by_match(program, text, streams))
 
 
 @given(computations(), st.booleans().flatmap(lambda wide: rows(max_events=12, wide=wide)))
 def test_the_engine_computes_what_the_definitions_say(program: ProgramText, streams: Rows):
     lowered_program = lowered(program.text)
-    assert not difference(program.text, streams, expected(lowered_program, streams), by_match(lowered_program, program.text, streams))
+    check(program.text, streams, expected(lowered_program, streams), by_match(lowered_program, program.text, streams))
 
 
 @given(examples())
@@ -53,7 +53,7 @@ def test_all_outputs_in_one_pass_are_what_each_is_alone(example: tuple[str, Prog
     if isinstance(together, str):
         assert together in outcome.values()
     else:
-        assert not difference(text, streams, outcome, together)
+        check(text, streams, outcome, together)
 
 
 @st.composite
@@ -73,7 +73,7 @@ def reader(stream: str, stream_rows: list[Row], cuts: list[int]) -> pa.RecordBat
 def test_any_split_into_batches_gives_the_same(example: tuple[str, Program, Rows], cuts: dict[str, list[int]], chunk_rows: int | None):
     text, program, streams = example
     actual = by_plan(program, streams, lambda s: reader(s, streams[s], cuts[s]), chunk_rows)
-    assert not difference(text, streams, expected(program, streams), actual)
+    check(text, streams, expected(program, streams), actual)
 
 
 @st.composite
@@ -90,7 +90,7 @@ def shuffled(draw: st.DrawFn, streams: Rows) -> Rows:
 def test_any_order_inside_an_epoch_gives_the_same(example: tuple[tuple[str, Program, Rows], Rows]):
     (text, program, streams), others = example
     actual = by_plan(program, others, lambda s: reader(s, others[s], []))
-    assert not difference(text, streams, expected(program, streams), actual)
+    check(text, streams, expected(program, streams), actual)
 
 
 OPTIONS = st.fixed_dictionaries(
@@ -107,4 +107,4 @@ OPTIONS = st.fixed_dictionaries(
 @given(examples(), OPTIONS)
 def test_every_optimisation_switched_off_gives_the_same(example: tuple[str, Program, Rows], options: dict[str, Any]):
     text, program, streams = example
-    assert not difference(text, streams, expected(program, streams), by_plan(program, streams, **options))
+    check(text, streams, expected(program, streams), by_plan(program, streams, **options))

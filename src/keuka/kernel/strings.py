@@ -329,8 +329,11 @@ class StringTable:
         """Spark's substring: counted from 1, from the end if negative; 0 counts as 1."""
         n: int64_t = self.length(code)
         first: int64_t = position - 1 if position > 0 else (n + position if position < 0 else 0)
-        last: int64_t = n if length > n - first else first + length
-        if length <= 0 or last <= 0 or first >= n:
+        if length <= 0 or first >= n:
+            return self.add(self.blob, 0, 0)
+        # Positions and lengths may be any 64-bit number; neither sum can overflow as they are written here.
+        last: int64_t = (n if length > n - first else first + length) if first >= 0 else min(n, first + length)
+        if last <= 0:
             return self.add(self.blob, 0, 0)
         if first < 0:
             first = 0
