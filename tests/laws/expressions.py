@@ -38,6 +38,23 @@ def predicate(draw: st.DrawFn, references: References, depth: int = 2) -> str:
     return draw(st.sampled_from(_FORMS["boolean"]))(draw, references, depth)
 
 
+def risky(draw: st.DrawFn, references: References) -> str:
+    """A truth value in which overflow, NULL, true and false are likely to meet."""
+    terms = []
+    for _ in range(draw(st.integers(2, 4))):
+        reference, kind = draw(st.sampled_from(references))
+        negation = draw(st.sampled_from(["", "NOT "]))
+        terms.append(negation + draw(st.sampled_from(_RISKY_TESTS[kind])).format(reference))
+    return f" {draw(st.sampled_from(['AND', 'OR']))} ".join(terms)
+
+
+_RISKY_TESTS = {
+    "integer": ["{0} * 4611686018427387904 > {0}", "{0} + 9223372036854775807 IN (NULL, {0})", "{0} > 2", "abs({0} - 1) BETWEEN 0 AND 3"],
+    "double": ["floor({0}) < 2", "{0} > 1.0", "ceil({0} * 1e18) IS NULL", "1 / {0} <= 1"],
+    "string": ["{0} = 'a'", "{0} < 'b'", "length({0}) * 9223372036854775807 = 0", "{0} LIKE '%b'"],
+    "boolean": ["{0}", "{0} = TRUE", "{0} IS NULL"],
+}
+
 _WEAK_TESTS = {
     "integer": ["{} >= 0", "{} < 9", "{} <> 3", "{} IN (0, 1, 2, 3)", "{} BETWEEN 0 AND 20", "{} IS NOT NULL"],
     "double": ["{} > -2", "{} IS NOT NULL", "NOT {} = 1.5", "{} BETWEEN 0 AND 2.5", "{} < 1000"],

@@ -83,10 +83,11 @@ def computations(draw: st.DrawFn) -> Program:
     """Small queries with large expressions: in SELECT, in FILTER, and between two events."""
     points, intervals = SOURCES["S"], SOURCES["I"]
     sides = _sided(points, intervals, "$1.")
-    kinds = draw(st.permutations(["integer", "double", "string", "boolean"]))
-    texts = [f"SELECT {expressions.of_type(draw, kind, _own(points), 3)} AS v FROM S PUBLISH {kind}" for kind in kinds[:3]]
+    texts = [f"SELECT {expressions.of_type(draw, kind, _own(points), 3)} AS v FROM S PUBLISH {kind}" for kind in expressions.LITERALS]
     texts.append(f"FROM FILTER {{{expressions.of_type(draw, 'boolean', [*_own(intervals), ('DUR', 'integer')], 3)}}} I PUBLISH kept")
     texts.append(f"SELECT t, s FROM S NEXT {{{expressions.of_type(draw, 'boolean', sides, 3)}}} I PUBLISH pairs")
+    texts.append(f"SELECT {expressions.risky(draw, _own(points))} AS v FROM S PUBLISH risky")
+    texts.append(f"SELECT t, s FROM S NEXT {{{expressions.risky(draw, sides)}}} I PUBLISH risky-pairs")
     return Program(";\n".join(texts), 0)
 
 
@@ -207,7 +208,7 @@ def _condition(draw: st.DrawFn, first: Operand, second: Operand, before: str, pl
     equal = [(a.name, b.name) for a, b in pairs for _ in range(3 if a.type == "string" else a.name == b.name and a.name in "nxy")]
     kind = draw(st.sampled_from(["", "equal", "", "ordered", "equal", "ordered", "equal and more", "duration", "any"]))
     if kind in ("", "duration") or not pairs:
-        return f"DUR <= {draw(st.integers(3, 15))}" if kind == "duration" else ""
+        return f"DUR {draw(st.sampled_from(['<=', '<=', '>', '<>']))} {draw(st.integers(2, 8))}" if kind == "duration" else ""
     if kind == "ordered" or not equal:
         one, other = draw(st.sampled_from(pairs))
         return f"$2.{other.name} {draw(st.sampled_from(['>=', '>', '<>', '<=']))} {before}{one.name}"

@@ -6,6 +6,7 @@ simultaneous and overlapping events are common; keys are few, so that conditions
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -47,7 +48,6 @@ _INTEGERS = st.one_of(st.integers(0, 5), st.integers(0, 5), st.integers(0, 5), s
 _WIDE_INTEGERS = st.one_of(_INTEGERS, _INTEGERS, _INTEGERS, st.sampled_from([2**62, 2**63 - 1, -(2**63), 2**53 + 1]))
 _DOUBLES = st.sampled_from([0.0, 1.0, 1.5, 2.0, 2.5, 3.0, -0.0, -1.5, math.nan, math.inf, -math.inf, None])
 _TRUTHS = st.sampled_from([True, True, False, None])
-_SIZES = st.sampled_from([0, 1, 3, 5, 8, 10, 10, 12, 12, 16, 20, 25])
 _GAPS = st.sampled_from([1, 0, 1, 2])
 
 
@@ -58,16 +58,21 @@ def rows(draw: st.DrawFn, max_events: int = 25, wide: bool = False) -> dict[str,
     return {stream: draw(_rows_of(shape, integers, max_events)) for stream, shape in SHAPES.items()}
 
 
-@st.composite
-def _rows_of(draw: st.DrawFn, shape: StreamShape, integers: st.SearchStrategy[int | None], max_events: int) -> list[Row]:
-    found: list[Row] = []
-    end = 0
-    for _ in range(min(draw(_SIZES), max_events)):
-        end += draw(_GAPS)
-        times = (end,) if isinstance(shape.time, str) else (end - draw(st.integers(0, 3)), end)
-        values = (draw(_TEXTS), draw(integers), draw(_DOUBLES))
-        found.append((*times, *values, draw(_TRUTHS)) if isinstance(shape.time, str) else (*times, *values))
-    return found
+def _rows_of(shape: StreamShape, integers: st.SearchStrategy[int | None], max_events: int) -> st.SearchStrategy[list[Row]]:
+    values = [_TEXTS, integers, _DOUBLES]
+    if isinstance(shape.time, str):
+        row = st.tuples(_GAPS, st.just(()), st.tuples(*values, _TRUTHS))
+    else:
+        row = st.tuples(_GAPS, st.tuples(st.integers(0, 3)), st.tuples(*values))
+    # Lists that may be empty are short on average; most examples want enough events to match something.
+    least = st.sampled_from([0, *[min(8, max_events)] * 7])
+    return least.flatmap(lambda n: st.lists(row, min_size=n, max_size=max_events)).map(_placed)
+
+
+def _placed(drawn: list[tuple[int, tuple[int, ...], Row]]) -> list[Row]:
+    """Rows from (ticks since the last one, ticks since its own start if it has a start, values)."""
+    ends = itertools.accumulate([gap for gap, _, _ in drawn])
+    return [(*[end - length for length in lengths], end, *values) for end, (_, lengths, values) in zip(ends, drawn, strict=True)]
 
 
 def events(all_rows: Rows) -> dict[str, list[Event]]:

@@ -5,6 +5,7 @@ Leaves are sources and published streams; the planner has already cut the query 
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from keuka.algebra.operators import Filter, Fold, Map, Next, Operator, Published, Source, Union, inputs
@@ -12,7 +13,7 @@ from keuka.automaton.model import OUTPUT, Automaton, Bind, Edge, Keep, Start, St
 from keuka.diagnostics import Diagnostic
 from keuka.errors import QueryError
 from keuka.expressions import Call, Duration, Expression, Literal, can_fail, conjuncts
-from keuka.schema import MAX_TICK, Type
+from keuka.schema import MAX_TICK
 
 
 def build(operator: Operator) -> Automaton:
@@ -113,13 +114,31 @@ def bound_of(predicate: Expression) -> int:
     return min([_bound_of_term(term) for term in conjuncts(predicate)], default=MAX_TICK)
 
 
+_TURNED = {"gt": "lt", "ge": "le", "lt": "gt", "le": "ge", "eq": "eq"}  # the same with its sides exchanged
+_NEGATED = {"gt": "le", "ge": "lt", "lt": "ge", "le": "gt"}
+_EXACT = 2**53  # up to here doubles count ticks one by one
+
+
 def _bound_of_term(term: Expression) -> int:
-    if not isinstance(term, Call) or term.op not in ("lt", "le", "eq", "gt", "ge"):
+    negated = isinstance(term, Call) and term.op == "not"
+    if negated:
+        term = term.args[0]  # type: ignore[union-attr]
+    if not isinstance(term, Call) or term.op not in (_NEGATED if negated else _TURNED):
         return MAX_TICK
-    left, right, op = term.args[0], term.args[1], term.op
-    if isinstance(right, Duration):
-        left, right, op = right, left, {"gt": "lt", "ge": "le", "lt": "gt", "le": "ge", "eq": "eq"}[op]
-    if not isinstance(left, Duration) or not isinstance(right, Literal) or right.type is not Type.INTEGER:
+    left, right, op = term.args[0], term.args[1], _NEGATED[term.op] if negated else term.op
+    if not _is_duration(left):
+        left, right, op = right, left, _TURNED[op]
+    if not _is_duration(left) or not isinstance(right, Literal) or op not in ("lt", "le", "eq"):
         return MAX_TICK
-    assert isinstance(right.value, int)
-    return {"lt": right.value - 1, "le": right.value, "eq": right.value}.get(op, MAX_TICK)
+    if right.value is None:
+        return 0  # never true
+    assert isinstance(right.value, int | float)
+    if isinstance(right.value, float) and not abs(right.value) < _EXACT:
+        return MAX_TICK
+    return max(0, math.ceil(right.value) - 1 if op == "lt" else math.floor(right.value))
+
+
+def _is_duration(expression: Expression) -> bool:
+    return isinstance(expression, Duration) or (
+        isinstance(expression, Call) and expression.op == "to_double" and _is_duration(expression.args[0])
+    )

@@ -82,6 +82,8 @@ def round_double(x: cython.double, digits: int64_t) -> cython.double:
     text: cython.char[64]
     if isnan(x) or x - x != 0.0 or x == 0.0 or digits > 340:
         return x
+    if digits < -340:
+        return 0.0
     precision: cython.int = 14
     while precision < 17:
         snprintf(text, 64, "%.*e", precision, x)
@@ -109,7 +111,7 @@ def round_double(x: cython.double, digits: int64_t) -> cython.double:
     # digit[k] has the weight 10^(exponent - k); those below 10^-digits go.
     keep: int64_t = exponent + digits + 1
     if keep < 0:
-        return -0.0 if x < 0 else 0.0
+        return 0.0
     if keep >= n:
         return x
     up: cython.bint = digit[keep] >= 5
@@ -137,7 +139,8 @@ def round_double(x: cython.double, digits: int64_t) -> cython.double:
         out[size] = 48
         size += 1
     snprintf(out + size, 24, "e%d", cython.cast(cython.int, -digits))
-    return atof(out)
+    # Adding zero turns -0.0 into 0.0: decimals have no negative zero.
+    return atof(out) + 0.0
 
 
 @cython.cfunc

@@ -20,6 +20,11 @@ cpdef enum:
     LINEAGE = 6  # node in the arena of contributors
     HEADER = 7
 
+cpdef enum:
+    FEWEST_BUCKETS = 2
+    LEAST_STRINGS = 65536         # smaller string tables are never swept
+    LEAST_TEXT_BYTES = 16000000
+
 cdef struct Buffer:       # a growing array of 64-bit words
     int64_t* data
     int64_t size
@@ -62,7 +67,8 @@ cdef struct State:        # an automaton state and the pool of its instances
     int64_t n_live        # linked ones
     int64_t sweep_at      # n_live at which expired instances are looked for
     int64_t* buckets      # (n_buckets,) first instance, or -1
-    int64_t n_buckets
+    int64_t n_buckets     # a power of two
+    int64_t shift         # 64 - log2(n_buckets): the high bits of a hash choose the bucket
     Buffer hashes         # by row of the batch: hash of the candidate's key; 0: no candidate
 
 cdef struct Result:       # the output of one operator for one batch
@@ -110,7 +116,8 @@ cdef class Machine:
     cdef Buffer pending        # (state, instance) pairs that become visible at the end of the epoch
     cdef Buffer dead           # (state, instance) pairs that go at the end of the epoch
     cdef Buffer nodes          # (left, right, tag) of contributors
-    cdef int64_t strings_sweep_at
+    cdef int64_t strings_sweep_at     # number of texts at which those that nothing holds are looked for
+    cdef int64_t text_bytes_sweep_at  # the same for their bytes
     cdef Fault fault
 
     cdef Status run_operator(self, int64_t which) noexcept nogil
@@ -128,7 +135,9 @@ cdef class Machine:
     cdef Status link(self, State* state, int64_t instance) noexcept nogil
     cdef void unlink(self, State* state, int64_t instance) noexcept nogil
     cdef Status end_epoch(self, int64_t tick) noexcept nogil
-    cdef void expire(self, State* state, int64_t tick) noexcept nogil
+    cdef bint rehash(self, State* state, int64_t n_buckets) noexcept nogil
+    cdef bint compact(self, State* state) noexcept nogil
+    cdef bint expire(self, State* state, int64_t tick) noexcept nogil
     cdef bind(self, int64_t p, list inputs)
     cdef Status fail(self, Status status, Port* port, int64_t row) noexcept nogil
 

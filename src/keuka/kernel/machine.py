@@ -10,7 +10,7 @@ import numpy as np
 from cython.cimports.keuka.kernel.bytecode import canonical_double, evaluate
 from cython.cimports.keuka.kernel.hashing import HASH_SEED, mix
 from cython.cimports.libc.stdint import INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
-from cython.cimports.libc.stdlib import calloc, free, realloc
+from cython.cimports.libc.stdlib import calloc, free, malloc, realloc
 from cython.cimports.libc.string import memcpy
 
 from keuka.kernel.layout import check
@@ -87,7 +87,8 @@ class Machine:
         self.n_ports = len(tables["port"])
         self.n_states = len(tables["state"])
         self.epoch = 0
-        self.strings_sweep_at = 65536
+        self.strings_sweep_at = LEAST_STRINGS
+        self.text_bytes_sweep_at = LEAST_TEXT_BYTES
         self.load_constants(texts)
         self.allocate_all()
 
@@ -139,11 +140,8 @@ class Machine:
             state.width = HEADER + state.n_slots + (state.n_slots + 7) // 8
             state.free_head = -1
             state.sweep_at = 1024
-            state.n_buckets = 1
-            state.buckets = cython.cast(cython.pointer(int64_t), calloc(1, 8))
-            if state.buckets == cython.NULL:
+            if not self.rehash(state, FEWEST_BUCKETS):
                 raise MemoryError("no memory for the automata")
-            state.buckets[0] = -1
         for i in range(self.n_operators):
             result = cython.address(self.results[i])
             result.n_columns = self.stream[self.n_sources + i, 1]
@@ -373,7 +371,7 @@ class Machine:
             for i in range(first_state, first_state + n_states):
                 state = cython.address(self.states[i])
                 hash_ = state.hashes.data[row]
-                if hash_ != 0 and state.buckets[(hash_ >> 1) & (state.n_buckets - 1)] >= 0:
+                if hash_ != 0 and state.buckets[bucket_of(state, hash_)] >= 0:
                     return row
             row += 1
         return row
@@ -484,7 +482,7 @@ class Machine:
                 continue
             port = cython.address(self.ports[state.port])
             for row in range(port.low, port.high):
-                if state.hashes.data[row] == 0 or state.buckets[(state.hashes.data[row] >> 1) & (state.n_buckets - 1)] < 0:
+                if state.hashes.data[row] == 0 or state.buckets[bucket_of(state, state.hashes.data[row])] < 0:
                     continue
                 status = self.probe(state, s, port, row, cython.address(self.results[which]))
                 if status != Status.FINE:
@@ -519,7 +517,7 @@ class Machine:
         k: int64_t
         value: int64_t
         words: cython.pointer(int64_t)
-        instance: int64_t = state.buckets[(hash_ >> 1) & (state.n_buckets - 1)]
+        instance: int64_t = state.buckets[bucket_of(state, hash_)]
         start: int64_t = port.starts[row]
         tick: int64_t = port.ends[row]
         equal: cython.bint
@@ -708,8 +706,10 @@ class Machine:
             state = cython.address(self.states[self.pending.data[i]])
             if self.link(state, self.pending.data[i + 1]) != Status.FINE:
                 return Status.NO_MEMORY
-            if state.n_live >= state.sweep_at:
-                self.expire(state, tick)
+        for i in range(0, self.pending.size, 2):
+            state = cython.address(self.states[self.pending.data[i]])
+            if state.n_live >= state.sweep_at and not self.expire(state, tick):
+                return Status.NO_MEMORY
         self.dead.size = 0
         self.pending.size = 0
         return Status.FINE
@@ -757,31 +757,80 @@ class Machine:
     @cython.nogil
     @cython.exceptval(check=False)
     def link(self, state: cython.pointer(State), instance: int64_t) -> Status:
-        i: int64_t
         # Four buckets an instance: most events find an empty one and never touch the instances' memory.
-        if state.n_keys > 0 and 4 * state.n_live >= state.n_buckets:
-            wanted: int64_t = 2 * state.n_buckets if state.n_buckets > 1 else 16
-            fresh: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), calloc(wanted, 8))
-            if fresh == cython.NULL:
-                return Status.NO_MEMORY
-            old: cython.pointer(int64_t) = state.buckets
-            n_old: int64_t = state.n_buckets
-            for i in range(wanted):
-                fresh[i] = -1
-            state.buckets = fresh
-            state.n_buckets = wanted
-            following: int64_t
-            moved: int64_t
-            for i in range(n_old):
-                moved = old[i]
-                while moved >= 0:
-                    following = (state.data + moved * state.width)[NEXT]
-                    put_first(state, moved)
-                    moved = following
-            free(old)
+        if state.n_keys > 0 and 4 * state.n_live >= state.n_buckets and not self.rehash(state, 2 * state.n_buckets):
+            return Status.NO_MEMORY
         put_first(state, instance)
         state.n_live += 1
         return Status.FINE
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def rehash(self, state: cython.pointer(State), n_buckets: int64_t) -> cython.bint:
+        """Spread the linked instances over this many buckets, a power of two and at least two."""
+        fresh: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), malloc(n_buckets * 8))
+        if fresh == cython.NULL:
+            return False
+        old: cython.pointer(int64_t) = state.buckets
+        n_old: int64_t = state.n_buckets
+        i: int64_t
+        instance: int64_t
+        following: int64_t
+        for i in range(n_buckets):
+            fresh[i] = -1
+        state.buckets = fresh
+        state.n_buckets = n_buckets
+        state.shift = 64
+        while n_buckets > 1:
+            n_buckets >>= 1
+            state.shift -= 1
+        for i in range(n_old):
+            instance = old[i]
+            while instance >= 0:
+                following = (state.data + instance * state.width)[NEXT]
+                put_first(state, instance)
+                instance = following
+        free(old)
+        return True
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def compact(self, state: cython.pointer(State)) -> cython.bint:
+        """Give memory back after a burst: instances next to each other, and buckets for no more than there are.
+
+        Only when every instance is linked, because it renumbers them.
+        """
+        if state.capacity <= 8 * state.n_live + 1024:
+            return True
+        capacity: int64_t = 2 * state.n_live + 16
+        data: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), malloc(capacity * state.width * 8))
+        if data == cython.NULL:
+            return False
+        n_buckets: int64_t = FEWEST_BUCKETS
+        while state.n_keys > 0 and n_buckets < 8 * state.n_live:
+            n_buckets *= 2
+        n: int64_t = 0
+        bucket: int64_t
+        instance: int64_t
+        first: int64_t
+        for bucket in range(state.n_buckets):
+            instance = state.buckets[bucket]
+            first = -1
+            while instance >= 0:
+                memcpy(data + n * state.width, state.data + instance * state.width, state.width * 8)
+                (data + n * state.width)[NEXT] = first
+                first = n
+                n += 1
+                instance = (state.data + instance * state.width)[NEXT]
+            state.buckets[bucket] = first
+        free(state.data)
+        state.data = data
+        state.capacity = capacity
+        state.n_used = n
+        state.free_head = -1
+        return self.rehash(state, n_buckets)
 
     @cython.cfunc
     @cython.nogil
@@ -791,7 +840,7 @@ class Machine:
         if words[PREVIOUS] >= 0:
             (state.data + words[PREVIOUS] * state.width)[NEXT] = words[NEXT]
         else:
-            state.buckets[(words[HASH] >> 1) & (state.n_buckets - 1)] = words[NEXT]
+            state.buckets[bucket_of(state, words[HASH])] = words[NEXT]
         if words[NEXT] >= 0:
             (state.data + words[NEXT] * state.width)[PREVIOUS] = words[PREVIOUS]
         state.n_live -= 1
@@ -799,7 +848,7 @@ class Machine:
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def expire(self, state: cython.pointer(State), tick: int64_t) -> cython.void:
+    def expire(self, state: cython.pointer(State), tick: int64_t) -> cython.bint:
         """Drop the instances that no later candidate can complete. Run when the pool doubled, so constant per instance."""
         bucket: int64_t
         instance: int64_t
@@ -816,6 +865,7 @@ class Machine:
                         state.free_head = instance
                     instance = following
         state.sweep_at = max(2 * state.n_live, cython.cast(int64_t, 1024))
+        return self.compact(state)
 
     # -- between batches -----------------------------------------------------------------------------------------------
 
@@ -852,10 +902,19 @@ def beyond(start: int64_t, tick: int64_t, window: int64_t) -> cython.bint:
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
+def bucket_of(state: cython.pointer(State), hash_: int64_t) -> int64_t:
+    # The high bits: a product carries upwards, so the low ones know little of keys that end in zeros (whole doubles do).
+    return cython.cast(int64_t, cython.cast(uint64_t, hash_) >> state.shift)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
 def put_first(state: cython.pointer(State), instance: int64_t) -> cython.void:
     """Make it the first of its bucket."""
     words: cython.pointer(int64_t) = state.data + instance * state.width
-    bucket: int64_t = (words[HASH] >> 1) & (state.n_buckets - 1)
+    bucket: int64_t = bucket_of(state, words[HASH])
     first: int64_t = state.buckets[bucket]
     words[NEXT] = first
     words[PREVIOUS] = -1

@@ -193,10 +193,15 @@ class StringTable:
                 if has_nulls and valid[i] == 0:
                     codes[i] = 0
                     continue
+                if offsets[i] < 0 or offsets[i + 1] < offsets[i] or offsets[i + 1] > size:
+                    code = -2
+                    break
                 code = self.add(text + offsets[i], offsets[i + 1] - offsets[i], size - offsets[i])
                 if code < 0:
                     break
                 codes[i] = code
+        if code == -2:
+            raise ValueError("the offsets of a text column lie outside its data")
         if code < 0:
             raise MemoryError("no memory for the strings of a batch")
 
@@ -402,6 +407,11 @@ class StringTable:
             if j + 1 < m and p[j] == 92 and p[j + 1] == t[i]:
                 i += 1
                 j += 2
+                continue
+            if j + 1 == m and p[j] == 92 and t[i] == 92:
+                # Nothing is left to escape: the backslash means itself.
+                i += 1
+                j += 1
                 continue
             if j < m and p[j] != 92 and p[j] == t[i]:
                 i += 1

@@ -6,7 +6,18 @@ what they could free has doubled.
 
 import cython
 import numpy as np
-from cython.cimports.keuka.kernel.machine import HEADER, LINEAGE, NEXT, Buffer, Machine, State, copy_words, push
+from cython.cimports.keuka.kernel.machine import (
+    HEADER,
+    LEAST_STRINGS,
+    LEAST_TEXT_BYTES,
+    LINEAGE,
+    NEXT,
+    Buffer,
+    Machine,
+    State,
+    copy_words,
+    push,
+)
 from cython.cimports.libc.stdint import int64_t, uint8_t
 from cython.cimports.libc.stdlib import free
 
@@ -80,15 +91,16 @@ def live_slots(machine: Machine, slot_type: int64_t) -> "np.ndarray":
 
 
 def sweep_strings(machine: Machine) -> bool:
-    """Forget texts that nothing holds, when the table has doubled since the last time. Call between batches."""
-    if machine.strings.n_alive < machine.strings_sweep_at:
+    """Forget texts that nothing holds, when their number or their bytes have doubled since the last time. Call between batches."""
+    if machine.strings.n_alive < machine.strings_sweep_at and machine.strings.blob_size < machine.text_bytes_sweep_at:
         return False
     alive = np.zeros(machine.strings.n_codes, np.uint8)
     alive[live_slots(machine, 3)] = 1
     constants = np.asarray(machine.constants)[: len(machine.tables["constant"])]
     alive[constants[machine.tables["constant_text"] >= 0]] = 1
     machine.strings.sweep(alive)
-    machine.strings_sweep_at = max(65536, 2 * machine.strings.n_alive)
+    machine.strings_sweep_at = max(LEAST_STRINGS, 2 * machine.strings.n_alive)
+    machine.text_bytes_sweep_at = max(LEAST_TEXT_BYTES, 2 * machine.strings.blob_size)
     return True
 
 
