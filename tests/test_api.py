@@ -292,3 +292,49 @@ def test_streams_on_different_clocks_are_refused_as_data():
     with pytest.raises(keuka.DataError) as raised:
         keuka.match("SELECT * FROM S NEXT R", {"S": ROWS, "R": other}, time="t")
     assert raised.value.code == "K511"
+
+
+def test_names_of_users_and_of_plans_do_not_meet():
+    rows = pa.table({"t": [1, 2, 3, 4, 5], "n": [1, 2, 3, 4, 5]})
+    query = (
+        "SELECT n AS a FROM FILTER {{n = 3}} S PUBLISH `{0}`; "
+        "SELECT p, a FROM (SELECT n_1 AS p FROM S NEXT (SELECT n FROM S NEXT S)) NEXT `{0}` PUBLISH X"
+    )
+    assert keuka.match(query.format("X#1"), rows, time="t") == keuka.match(query.format("Y"), rows, time="t")
+    both = keuka.match_all("SELECT n AS z FROM S PUBLISH query_2; SELECT n + 100 AS w FROM S", rows, time="t")
+    assert [table.column_names[0] for table in both.values()] == ["z", "w"]
+    assert keuka.match("SELECT n AS z FROM query_1", {"query_1": rows}, time="t").num_rows == 5
+
+
+def test_the_table_of_all_events_keeps_its_name():
+    rows = pa.table({"t": [1, 2], "kind": ["A", "B"], "n": [1, 2]})
+    with pytest.raises(keuka.QueryError) as raised:
+        keuka.match("SELECT n_1, n FROM A NEXT B PUBLISH events", rows, time="t", type_column="kind")
+    assert raised.value.code == "K306"
+    doubling = [f"SELECT n FROM P{i} UNION P{i} PUBLISH P{i + 1}" for i in range(24)]
+    queries = ["SELECT n FROM FILTER {n < 0} A PUBLISH P0", *doubling]
+    assert keuka.match("; ".join(queries), rows, time="t", type_column="kind").num_rows == 0
+
+
+@pytest.mark.parametrize("bound", ["DUR <= NULL", "DUR = NULL", "DUR <= 5 % 0", "DUR < -9223372036854775807 - 1", "DUR < 0.5"])
+def test_a_bound_that_nothing_meets_gives_nothing(bound: str):
+    assert keuka.match(f"SELECT t FROM S NEXT {{{bound}}} S", ROWS, time="t").num_rows == 0
+
+
+@pytest.mark.parametrize("bound", ["DUR <= 2", "DUR < 3", "DUR <= 2.5", "NOT DUR > 2", "NOT (2.9 < DUR)", "3 > DUR"])
+def test_every_way_to_write_a_bound_expires_instances(bound: str):
+    query = f"SELECT t FROM S NEXT {{{bound}}} S"
+    assert "expires beyond: DUR 2" in keuka.cel(query).explain(pa.Table.from_pylist(ROWS), time="t")
+    assert keuka.match(query, ROWS, time="t").num_rows == 3
+
+
+def test_a_backslash_at_the_end_of_a_pattern_means_itself():
+    table = pa.table({"t": [1, 2], "k": ["a\\", "a"]})
+    assert keuka.match("SELECT k LIKE 'a\\' AS r FROM S", table, time="t")["r"].to_pylist() == [True, False]
+
+
+def test_rounding_to_nothing_gives_zero():
+    result = keuka.match("SELECT round(x, :p) AS r FROM S", [{"t": 1, "x": -0.4}], time="t", params={"p": 0})
+    assert str(result["r"].to_pylist()) == "[0.0]"
+    result = keuka.match("SELECT round(x, :p) AS r FROM S", [{"t": 1, "x": 5e300}], time="t", params={"p": -(2**63)})
+    assert result["r"].to_pylist() == [0.0]

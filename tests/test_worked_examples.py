@@ -15,7 +15,7 @@ import pytest
 
 import keuka
 from keuka.algebra.semantics import Event, evaluate
-from keuka.plan.planner import output_name
+from keuka.plan.planner import output_names
 from keuka.query import prepare
 
 FOLDER = Path(__file__).parent / "golden" / "worked_examples"
@@ -68,7 +68,7 @@ def test_worked_example_agrees_with_the_reference_evaluator(name: str):
     prepared = prepare(query, tables, time=time)
     rows = {stream: events(table, time) for stream, table in tables.items()}
     results = keuka.match_all(query, tables, time=time)
-    for i, (output, operator) in enumerate(prepared.program.outputs):
+    for output, (_, operator) in zip(output_names(prepared.program), prepared.program.outputs, strict=True):
         expected = Counter([(*e.payload, e.start, e.end) for e in evaluate(operator, rows)])
-        found = events(results[output_name(i, output)], ("_start", "_end"))
+        found = events(results[output], ("_start", "_end"))
         assert Counter([(*e.payload,) for e in found]) == expected

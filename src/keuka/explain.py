@@ -12,7 +12,7 @@ from keuka.algebra.operators import Filter, Fold, Map, Next, Operator, Program, 
 from keuka.automaton.code import split_conditions, state_needs
 from keuka.automaton.model import OUTPUT, Bind, Edge, State, Step
 from keuka.expressions import Column, Expression, conjunction, conjuncts, show
-from keuka.plan.planner import Plan, Stage, demands, output_name
+from keuka.plan.planner import Plan, Stage, demands, output_names
 from keuka.schema import MAX_TICK, Schema
 
 
@@ -28,7 +28,7 @@ def explain(program: Program, plan: Plan, *, verbose: bool = False, format: str 
 
 def describe(program: Program, plan: Plan, verbose: bool) -> dict[str, Any]:
     """All stages as plain values."""
-    outputs = [(output_name(i, name), operator) for i, (name, operator) in enumerate(program.outputs)]
+    outputs = list(zip(output_names(program), [operator for _, operator in program.outputs], strict=True))
     wanted = demands(plan)
     reads = {s.stream: [s.schema.names[i] for i in wanted[s.stream]] for s in plan.sources}
     return {

@@ -27,7 +27,7 @@ from keuka.explain import explain
 from keuka.expressions import FIRST, Call, Column, Literal
 from keuka.languages.cel import lower as cel_lower
 from keuka.languages.cel.syntax import CelFile, parse
-from keuka.plan.planner import Plan, compile_tables, output_name, plan
+from keuka.plan.planner import Plan, compile_tables, output_names, plan
 from keuka.plan.rules import with_inputs
 from keuka.run.embedded import run
 from keuka.schema import StreamType, Type
@@ -35,6 +35,7 @@ from keuka.schema import StreamType, Type
 log = logging.getLogger("keuka")
 
 LANGUAGES = {"cel": ".cel"}  # language -> suffix of its files
+EVENTS = "events"  # what one table of all events is called where it was given no name
 HEADER_NAMES = ("_start", "_end", "_id", "_contributors")
 
 
@@ -110,7 +111,7 @@ class Prepared:
     @property
     def default_output(self) -> str:
         """The last query's."""
-        return output_name(len(self.program.outputs) - 1, self.program.outputs[-1][0])
+        return output_names(self.program)[-1]
 
     def schema(self, output: str | None = None) -> pa.Schema:
         chosen = output or self.default_output
@@ -259,7 +260,7 @@ def prepare(
     program = cel_lower.lower(parsed.files, types, params or {})
     if type_column is not None:
         program = _by_type(program, opened[0], type_column)
-    names = [output_name(i, name) for i, (name, _) in enumerate(program.outputs)]
+    names = output_names(program)
     _check_header_names(program)
     planned = plan(program, _chosen(outputs, names), contributors=contributors)
     tables = compile_tables(planned)
@@ -277,14 +278,14 @@ def _check_header_names(program: Program) -> None:
                 raise QueryError(Diagnostic("K208", message, operator.span, help=(help,)))
 
 
-def _chosen(outputs: tuple[str, ...] | None, names: list[str]) -> list[str] | None:
+def _chosen(outputs: tuple[str, ...] | None, names: tuple[str, ...]) -> tuple[str, ...] | None:
     if outputs is None:
         return None
     for name in outputs:
         if name not in names:
             help = (*similar(name, names), f"the query set publishes {listing(names)}")
             raise QueryError(Diagnostic("K202", f"no query publishes `{name}`", help=help))
-    return list(outputs) or names[-1:]
+    return outputs or names[-1:]
 
 
 def _open(query_: Query, streams: Any, time: Any, lateness: Any, type_column: str | None) -> tuple[OpenStream, ...]:
@@ -293,7 +294,7 @@ def _open(query_: Query, streams: Any, time: Any, lateness: Any, type_column: st
     if isinstance(streams, Mapping):
         given = dict(streams)
     elif len(wanted) == 1 or type_column is not None:
-        given = {wanted[0] if type_column is None else "events": streams}
+        given = {wanted[0] if type_column is None else EVENTS: streams}
     else:
         raise data_error(
             "K505", f"the query reads {len(wanted)} streams, {listing(wanted)}, but one was given", "give a dict from stream name to data"
@@ -325,14 +326,20 @@ def _by_type(program: Program, stream: OpenStream, type_column: str) -> Program:
     if index is None or schema[index].type is not Type.STRING:
         problem = "does not exist" if index is None else f"holds {schema[index].type.value} values, not text"
         raise data_error("K512", f"the type column `{type_column}` {problem}", *similar(type_column, schema.names))
+    if stream.name in [name for name, _ in program.outputs]:
+        message = f"a query publishes `{stream.name}`, which is the name of the table with all events"
+        raise QueryError(Diagnostic("K306", message, help=("publish under another name, or give the table another: {name: table}",)))
     column = Column(FIRST, index, Type.STRING, type_column)
+    published: dict[str, Operator] = {}
 
     def reads(operator: Operator) -> Operator:
         if isinstance(operator, Source):
             named = Literal(operator.stream, Type.STRING)
             return Filter(Source(stream.name, schema, operator.span), Call("eq", (column, named), Type.BOOLEAN), operator.span)
         if isinstance(operator, Published):
-            return replace(operator, input=reads(operator.input))
+            if operator.name not in published:
+                published[operator.name] = reads(operator.input)
+            return replace(operator, input=published[operator.name])
         return with_inputs(operator, [reads(i) for i in inputs(operator)])
 
     return Program(tuple([(name, reads(operator)) for name, operator in program.outputs]))

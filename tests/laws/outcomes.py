@@ -21,7 +21,7 @@ from keuka.errors import DataError
 from keuka.events.sources import open_stream
 from keuka.languages.cel.lower import lower
 from keuka.languages.cel.syntax import parse
-from keuka.plan.planner import compile_tables, output_name, plan
+from keuka.plan.planner import compile_tables, output_names, plan
 from keuka.run.embedded import run
 
 from .streams import SHAPES, Row, Rows, events, table
@@ -85,11 +85,11 @@ def by_match_all(text: str, rows: Rows) -> Outcome | str:
 
 def _each(program: Program, results: Callable[[str, Any], Bag]) -> Outcome:
     found: dict[str, Bag | str] = {}
-    for i, (name, operator) in enumerate(program.outputs):
+    for output, (name, operator) in zip(output_names(program), program.outputs, strict=True):
         try:
-            found[output_name(i, name)] = results(name, operator)
+            found[output] = results(name, operator)
         except DataError as error:
-            found[output_name(i, name)] = error.code
+            found[output] = error.code
     return found
 
 

@@ -17,7 +17,7 @@ from . import expressions
 from .expressions import References
 from .streams import SHAPES
 
-TYPE_NAMES = {"int64": "integer", "double": "double", "string": "string", "bool": "boolean"}
+TYPE_NAMES = {"int64": "integer", "double": "double", "string": "string", "bool": "boolean", "binary": "other"}
 FRESH = ("a", "c", "d", "f", "g", "h", "u", "v")
 
 
@@ -130,7 +130,7 @@ def _subquery(draw: st.DrawFn, readable: Sequence[Operand], depth: int) -> Opera
 
 
 def _own(stream: Operand) -> References:
-    return [(a.name, a.type) for a in stream.attributes]
+    return [(a.name, a.type) for a in stream.attributes if a.type != "other"]
 
 
 def _select(draw: st.DrawFn, stream: Operand) -> Operand:
@@ -203,7 +203,7 @@ def _renamed(stream: Operand, names: Sequence[str]) -> Operand:
 
 def _condition(draw: st.DrawFn, first: Operand, second: Operand, before: str, plain: bool = True) -> str:
     """A condition between two inputs; `before` decorates the first: `$1.`, or `$.` in a FOLD. Possibly empty."""
-    pairs = [(a, b) for a in first.attributes for b in second.attributes if a.type == b.type and a.type != "boolean"]
+    pairs = [(a, b) for a in first.attributes for b in second.attributes if a.type == b.type and a.type not in ("boolean", "other")]
     # Equal texts are common, equal numbers less so, equal times cannot be in what follows.
     equal = [(a.name, b.name) for a, b in pairs for _ in range(3 if a.type == "string" else a.name == b.name and a.name in "nxy")]
     kind = draw(st.sampled_from(["", "equal", "", "ordered", "equal", "ordered", "equal and more", "duration", "any"]))
@@ -219,8 +219,8 @@ def _condition(draw: st.DrawFn, first: Operand, second: Operand, before: str, pl
 
 def _sided(first: Operand, second: Operand, before: str, plain: bool = False) -> References:
     """References inside braces: decorated, and if wanted plain where only one input has the name."""
-    decorated = [(f"{side}{a.name}", a.type) for side, stream in ((before, first), ("$2.", second)) for a in stream.attributes]
-    alone = [(a.name, a.type) for a in (*first.attributes, *second.attributes) if (a.name in first.names) != (a.name in second.names)]
+    decorated = [(f"{side}{name}", kind) for side, stream in ((before, first), ("$2.", second)) for name, kind in _own(stream)]
+    alone = [(name, kind) for name, kind in (*_own(first), *_own(second)) if (name in first.names) != (name in second.names)]
     return [*decorated, *(alone if plain else []), ("DUR", "integer")]
 
 
@@ -240,7 +240,8 @@ def _fold(draw: st.DrawFn, readable: Sequence[Operand], depth: int) -> Operand:
 
 
 def _assignments(draw: st.DrawFn, changing: Operand, first: Operand, second: Operand) -> list[str]:
-    assigned = draw(st.lists(st.sampled_from(changing.attributes), max_size=2, unique=True))
+    computable = [a for a in changing.attributes if a.type != "other"]
+    assigned = draw(st.lists(st.sampled_from(computable), max_size=2, unique=True)) if computable else []
     refs = [r for r in (*_sided(first, second, "$."), *_sided(first, second, "$1.")) if r[0].startswith("$")]
     found = []
     for attribute in assigned:
@@ -263,6 +264,8 @@ def _like(draw: st.DrawFn, model: Operand, stream: Operand, whole: bool = False)
     fits = all(types.get(a.name) == a.type for a in stream.attributes) and (not whole or len(stream.attributes) == len(types))
     if fits:
         return stream
+    if "other" in types.values() and not any(a.type == "other" for a in stream.attributes):
+        stream = SOURCES["I"]  # values that only pass through cannot be computed, but I has some
     kept = draw(st.permutations(model.attributes))
     if not whole:
         kept = kept[: draw(st.integers(1, 3))]

@@ -38,7 +38,8 @@ class StreamShape:
 
 _POINTS = StreamShape(pa.schema([("t", pa.int64()), ("k", pa.string()), ("n", pa.int64()), ("x", pa.float64()), ("b", pa.bool_())]), "t")
 _INTERVALS = StreamShape(
-    pa.schema([("s", pa.int64()), ("e", pa.int64()), ("k", pa.string()), ("n", pa.int64()), ("y", pa.float64())]), ("s", "e")
+    pa.schema([("s", pa.int64()), ("e", pa.int64()), ("k", pa.string()), ("n", pa.int64()), ("y", pa.float64()), ("z", pa.binary())]),
+    ("s", "e"),
 )
 SHAPES: Mapping[str, StreamShape] = {"S": _POINTS, "Q": _POINTS, "I": _INTERVALS}
 
@@ -47,6 +48,7 @@ _TEXTS = st.sampled_from(["a", "b", "a", "b", "a", *KEYS, *KEYS, "", "a%b", "É"
 _INTEGERS = st.one_of(st.integers(0, 5), st.integers(0, 5), st.integers(0, 5), st.sampled_from([None, -7, 0]))
 _WIDE_INTEGERS = st.one_of(_INTEGERS, _INTEGERS, _INTEGERS, st.sampled_from([2**62, 2**63 - 1, -(2**63), 2**53 + 1]))
 _DOUBLES = st.sampled_from([0.0, 1.0, 1.5, 2.0, 2.5, 3.0, -0.0, -1.5, math.nan, math.inf, -math.inf, None])
+_BYTES = st.sampled_from([b"", b"\0", b"z", None])  # of a type that only passes through
 _TRUTHS = st.sampled_from([True, True, False, None])
 _GAPS = st.sampled_from([1, 0, 1, 2])
 
@@ -63,7 +65,7 @@ def _rows_of(shape: StreamShape, integers: st.SearchStrategy[int | None], max_ev
     if isinstance(shape.time, str):
         row = st.tuples(_GAPS, st.just(()), st.tuples(*values, _TRUTHS))
     else:
-        row = st.tuples(_GAPS, st.tuples(st.integers(0, 3)), st.tuples(*values))
+        row = st.tuples(_GAPS, st.tuples(st.integers(0, 3)), st.tuples(*values, _BYTES))
     # Lists that may be empty are short on average; most examples want enough events to match something.
     least = st.sampled_from([0, *[min(8, max_events)] * 7])
     return least.flatmap(lambda n: st.lists(row, min_size=n, max_size=max_events)).map(_placed)

@@ -19,9 +19,9 @@ from .streams import KEYS, SHAPES, table
 ROWS = {
     "S": [(1, "a", 1, 1.5, True), (2, "a", 2, 2.5, None), (2, "b", None, float("nan"), False), (3, "a", 3, None, True)],
     "Q": [(1, "b", 1, 0.0, True), (4, "a", 2**63 - 1, -0.0, False)],
-    "I": [(0, 2, "a", 1, 1.0), (3, 4, "ab", 2, None)],
+    "I": [(0, 2, "a", 1, 1.0, b""), (3, 4, "ab", 2, None, None)],
 }
-NAMES = [*KEYS, "t", "k", "n", "x", "y", "s", "e", "t_1", "k_1", "abs", "length", "coalesce", "round", "concat"]
+NAMES = [*KEYS, "t", "k", "n", "x", "y", "s", "e", "z", "t_1", "k_1", "abs", "length", "coalesce", "round", "concat"]
 
 
 def run(text: str) -> None:

@@ -16,8 +16,8 @@ def point(t: int, k: str | None = "a", n: int | None = 0, x: float | None = 0.0,
     return (t, k, n, x, b)
 
 
-def interval(s: int, e: int, k: str | None = "a", n: int | None = 0, y: float | None = 0.0) -> Row:
-    return (s, e, k, n, y)
+def interval(s: int, e: int, k: str | None = "a", n: int | None = 0, y: float | None = 0.0, z: bytes | None = b"z") -> Row:
+    return (s, e, k, n, y, z)
 
 
 # (text, rows of S, rows of I); Q is empty.

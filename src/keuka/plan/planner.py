@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
-from keuka.algebra.operators import Filter, Fold, Map, Next, Operator, Program, Published, Source, Union
+from keuka.algebra.operators import Filter, Fold, Map, Next, Operator, Program, Published, Source, Union, inputs
 from keuka.automaton.assembler import Pool
 from keuka.automaton.build import build
 from keuka.automaton.code import generate, port_reads
@@ -52,7 +52,8 @@ def plan(
     contributors: bool = False,
 ) -> Plan:
     """The plan for the named outputs (default: all). `rules`, `linear` and `indices` change the cost, never the result."""
-    named = {output_name(i, name): operator for i, (name, operator) in enumerate(program.outputs)}
+    named = dict(zip(output_names(program), [operator for _, operator in program.outputs], strict=True))
+    taken = set(named) | stream_names(program)
     wanted = list(named) if outputs is None else list(outputs)
     stages: dict[str, Stage] = {}
     sources: dict[str, Source] = {}
@@ -60,7 +61,7 @@ def plan(
     def add(name: str, operator: Operator) -> None:
         rewritten, trace = optimise(operator, rules)
         pieces: list[tuple[str, Operator]] = []
-        cut = resubscribe(rewritten, name, linear, pieces)
+        cut = resubscribe(rewritten, name, linear, pieces, taken)
         for piece_name, piece in (*[(n, p) for n, p in pieces], (name, cut)):
             for leaf in leaves(piece):
                 if isinstance(leaf, Source):
@@ -76,9 +77,37 @@ def plan(
     return Plan(tuple(sources.values()), tuple(stages.values()), results, contributors, indices)
 
 
-def output_name(position: int, name: str) -> str:
-    """A query without PUBLISH is known by its place in the text."""
-    return name or f"query_{position + 1}"
+def output_names(program: Program) -> tuple[str, ...]:
+    """The names of all outputs; a query without PUBLISH is known by its place in the text, `query_2`."""
+    taken = stream_names(program) | {name for name, _ in program.outputs}
+    names = []
+    for position, (name, _) in enumerate(program.outputs):
+        names.append(name or free_name(f"query_{position + 1}", taken))
+    return tuple(names)
+
+
+def stream_names(program: Program) -> set[str]:
+    """The names of all streams that are read, sources and published ones."""
+    found: set[str] = set()
+    stack = [operator for _, operator in program.outputs]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Source):
+            found.add(node.stream)
+        elif isinstance(node, Published):
+            if node.name not in found:
+                found.add(node.name)
+                stack.append(node.input)
+        else:
+            stack.extend(inputs(node))
+    return found
+
+
+def free_name(name: str, taken: set[str]) -> str:
+    """The name, with as many underscores as make it one that nobody has."""
+    while name in taken:
+        name += "_"
+    return name
 
 
 def leaves(operator: Operator) -> list[Source | Published]:
@@ -88,14 +117,14 @@ def leaves(operator: Operator) -> list[Source | Published]:
     return [leaf for i in boundaries(operator) for leaf in leaves(i)]
 
 
-def resubscribe(operator: Operator, name: str, linear: bool, pieces: list[tuple[str, Operator]]) -> Operator:
+def resubscribe(operator: Operator, name: str, linear: bool, pieces: list[tuple[str, Operator]], taken: set[str]) -> Operator:
     """Cut where the expression is not linear-plus. Pieces come out in the order they run, named after the stream they serve."""
-    new = [resubscribe(i, name, linear, pieces) for i in boundaries(operator)]
+    new = [resubscribe(i, name, linear, pieces, taken) for i in boundaries(operator)]
 
     def cut(piece: Operator) -> Operator:
         if isinstance(piece, Source | Published):
             return piece
-        piece_name = f"{name}#{len(pieces) + 1}"
+        piece_name = free_name(f"{name}#{len(pieces) + 1}", taken)
         pieces.append((piece_name, piece))
         return Published(piece_name, piece, piece.span)
 
