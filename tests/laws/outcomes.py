@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 import keuka
-from keuka.algebra.operators import Program
+from keuka.algebra.operators import Operator, Program
 from keuka.algebra.semantics import evaluate
 from keuka.diagnostics import SourceText
 from keuka.errors import DataError
@@ -29,6 +29,7 @@ from .streams import SHAPES, Row, Rows, events, table
 Result = tuple[Row, int, int, tuple[tuple[str, Row], ...]]
 Bag = Counter[Result]
 Outcome = Mapping[str, Bag | str]
+Results = TypeVar("Results")
 
 
 def lowered(text: str) -> Program:
@@ -38,7 +39,7 @@ def lowered(text: str) -> Program:
 def by_reference(program: Program, rows: Rows) -> Outcome:
     """Each output is evaluated alone, so an overflow in one says nothing about the others."""
 
-    def results(name: str, operator: Any) -> Bag:
+    def results(name: str, operator: Operator) -> Bag:
         found = evaluate(operator, events(rows))
         return _bag([(e.payload, e.start, e.end, tuple([(s, rows[s][i]) for s, i in e.contributors])) for e in found])
 
@@ -46,12 +47,15 @@ def by_reference(program: Program, rows: Rows) -> Outcome:
 
 
 def by_match(program: Program, text: str, rows: Rows) -> Outcome:
-    """Each output by the public call."""
+    """Each output by the public call, which also promises the order of `_end`."""
     streams = {s: keuka.Stream(table(s, rows[s]), time=SHAPES[s].time) for s in keuka.cel(text).inputs}
     sources = _rows_by_id(rows)
 
-    def results(name: str, operator: Any) -> Bag:
-        return _bag_of_table(keuka.match(text, streams, language="cel", output=name or None, contributors=True), sources)
+    def results(name: str, operator: Operator) -> Bag:
+        found = keuka.match(text, streams, language="cel", output=name or None, contributors=True)
+        ends = found.column("_end").to_pylist()
+        assert ends == sorted(ends), f"not in the order of `_end`: {ends}\n{text}\n{rows}"
+        return _bag_of_table(found, sources)
 
     return _each(program, results)
 
@@ -62,14 +66,27 @@ def by_plan(
     """Each output by a plan with the given options. `data` gives a stream as the engine is to read it: a table, a reader."""
     sources = _rows_by_id(rows)
 
-    def results(name: str, operator: Any) -> Bag:
-        tables = compile_tables(plan(Program(((name, operator),)), contributors=True, **options))
-        streams = [source.name for source in tables.sources]
-        opened = [open_stream(s, keuka.Stream(data(s) if data else table(s, rows[s]), time=SHAPES[s].time)) for s in streams]
-        batches = [batch.rows for batch in run(tables, opened, chunk_rows=chunk_rows)]
+    def results(name: str, operator: Operator) -> Bag:
+        batches = _run(name, operator, data or (lambda s: table(s, rows[s])), chunk_rows, **options)
         return _bag_of_table(pa.Table.from_batches(batches), sources) if batches else Counter()
 
     return _each(program, results)
+
+
+def ids_by_plan(program: Program, rows: Rows, chunk_rows: int | None = None, **options: Any) -> Mapping[str, list[str] | str]:
+    """The ids of each output's results, sorted."""
+
+    def results(name: str, operator: Operator) -> list[str]:
+        batches = _run(name, operator, lambda s: table(s, rows[s]), chunk_rows, **options)
+        return sorted([id_ for batch in batches for id_ in batch.column("_id").to_pylist()])
+
+    return _each(program, results)
+
+
+def _run(name: str, operator: Operator, data: Callable[[str], Any], chunk_rows: int | None, **options: Any) -> list[pa.RecordBatch]:
+    tables = compile_tables(plan(Program(((name, operator),)), contributors=True, **options))
+    opened = [open_stream(s.name, keuka.Stream(data(s.name), time=SHAPES[s.name].time)) for s in tables.sources]
+    return [batch.rows for batch in run(tables, opened, chunk_rows=chunk_rows)]
 
 
 def by_match_all(text: str, rows: Rows) -> Outcome | str:
@@ -83,8 +100,8 @@ def by_match_all(text: str, rows: Rows) -> Outcome | str:
     return {name: _bag_of_table(found, sources) for name, found in results.items()}
 
 
-def _each(program: Program, results: Callable[[str, Any], Bag]) -> Outcome:
-    found: dict[str, Bag | str] = {}
+def _each(program: Program, results: Callable[[str, Operator], Results]) -> dict[str, Results | str]:
+    found: dict[str, Results | str] = {}
     for output, (name, operator) in zip(output_names(program), program.outputs, strict=True):
         try:
             found[output] = results(name, operator)

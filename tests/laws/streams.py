@@ -31,6 +31,9 @@ class StreamShape:
         start, end = (self.time, self.time) if isinstance(self.time, str) else self.time
         return row[self.arrow.get_field_index(start)], row[self.arrow.get_field_index(end)]
 
+    def end(self, row: Row) -> int:
+        return self.ticks(row)[1]
+
     @property
     def type(self) -> StreamType:
         return StreamType(schema_of(self.arrow), TimeAxis(None, pa.int64()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 
 import hypothesis.strategies as st
 from hypothesis import given, note
@@ -14,9 +15,9 @@ from keuka.languages.cel.syntax import CEL
 from keuka.languages.parsing import parser
 
 from .queries import programs
-from .streams import KEYS, SHAPES, table
+from .streams import KEYS, SHAPES, Rows, table
 
-ROWS = {
+ROWS: Rows = {
     "S": [(1, "a", 1, 1.5, True), (2, "a", 2, 2.5, None), (2, "b", None, float("nan"), False), (3, "a", 3, None, True)],
     "Q": [(1, "b", 1, 0.0, True), (4, "a", 2**63 - 1, -0.0, False)],
     "I": [(0, 2, "a", 1, 1.0, b""), (3, 4, "ab", 2, None, None)],
@@ -51,14 +52,14 @@ def terminals() -> dict[str, st.SearchStrategy[str]]:
     return found
 
 
-def expansions() -> dict[str, list[list[Symbol]]]:
+def expansions() -> dict[str, list[Sequence[Symbol]]]:
     """What each rule of the grammar may become, the shortest way to an end first."""
-    found: dict[str, list[list[Symbol]]] = {}
+    found: dict[str, list[Sequence[Symbol]]] = {}
     for rule in parser(CEL.path).rules:
         found.setdefault(rule.origin.name, []).append(rule.expansion)
     heights: dict[str, float] = dict.fromkeys(found, math.inf)
 
-    def height(expansion: list[Symbol]) -> float:
+    def height(expansion: Sequence[Symbol]) -> float:
         return max([0 if isinstance(symbol, Terminal) else heights[symbol.name] for symbol in expansion], default=0)
 
     for _ in found:

@@ -16,7 +16,7 @@ from hypothesis import event, given, settings
 from keuka.algebra.operators import Program
 from keuka.plan.rules import RULES
 
-from .outcomes import Outcome, by_match, by_match_all, by_plan, by_reference, check, lowered
+from .outcomes import Outcome, by_match, by_match_all, by_plan, by_reference, check, ids_by_plan, lowered
 from .queries import Program as ProgramText
 from .queries import computations, programs
 from .streams import SHAPES, Row, Rows, rows, table
@@ -85,11 +85,10 @@ def test_any_split_into_batches_gives_the_same(example: tuple[str, Program, Rows
 @st.composite
 def shuffled(draw: st.DrawFn, streams: Rows) -> Rows:
     """The same streams, the rows of every epoch in another order."""
-    found = {}
-    for stream, stream_rows in streams.items():
-        order = draw(st.permutations(range(len(stream_rows))))
-        found[stream] = sorted([stream_rows[i] for i in order], key=lambda row, shape=SHAPES[stream]: shape.ticks(row)[1])
-    return found
+    return {
+        stream: [row for _, epoch in itertools.groupby(found, key=SHAPES[stream].end) for row in draw(st.permutations(list(epoch)))]
+        for stream, found in streams.items()
+    }
 
 
 @given(examples().flatmap(lambda example: st.tuples(st.just(example), shuffled(example[2]))))
@@ -114,6 +113,17 @@ OPTIONS = st.fixed_dictionaries(
 def test_every_optimisation_switched_off_gives_the_same(example: tuple[str, Program, Rows], options: dict[str, Any]):
     text, program, streams = example
     check(text, streams, expected(program, streams), by_plan(program, streams, **options))
+
+
+@given(examples(), OPTIONS, st.sampled_from([1, 3, None]))
+def test_ids_tell_matches_apart_and_depend_on_neither_plan_nor_batches(
+    example: tuple[str, Program, Rows], options: dict[str, Any], chunk_rows: int | None
+):
+    text, program, streams = example
+    plain = ids_by_plan(program, streams)
+    for name, ids in plain.items():
+        assert isinstance(ids, str) or len(set(ids)) == len(ids), f"{text}\n{streams}\n{name}: {ids}"
+    assert plain == ids_by_plan(program, streams, chunk_rows, **options), f"{text}\n{streams}"
 
 
 def test_most_examples_have_results():

@@ -2,6 +2,8 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from keuka.kernel.bytecode cimport AFFECT, CHUNK, Column, END, Frame, IS_ERROR, IS_NULL, JUMP_UNLESS
+from keuka.kernel.buffers cimport Buffer, Flags
+from keuka.kernel.instances cimport State
 from keuka.kernel.strings cimport StringTable
 
 cpdef enum Status:
@@ -9,31 +11,9 @@ cpdef enum Status:
     NO_MEMORY = 1
     OVERFLOW = 2
 
-# Words of an instance: header, then its slots, then one flag byte per slot.
 cpdef enum:
-    START = 0    # start tick
-    FINISH = 1   # end tick: a candidate follows if its start is larger
-    NEXT = 2     # instance after it in its hash bucket, or in the free list; -1: last
-    PREVIOUS = 3 # instance before it; -1: first of its bucket
-    HASH = 4     # of its key slots
-    MARK = 5     # epoch in which a candidate affected it
-    LINEAGE = 6  # node in the arena of contributors
-    HEADER = 7
-
-cpdef enum:
-    FEWEST_BUCKETS = 2
     LEAST_STRINGS = 65536         # smaller string tables are never swept
     LEAST_TEXT_BYTES = 16000000
-
-cdef struct Buffer:       # a growing array of 64-bit words
-    int64_t* data
-    int64_t size
-    int64_t capacity
-
-cdef struct Flags:        # the same for flag bytes
-    uint8_t* data
-    int64_t size
-    int64_t capacity
 
 cdef struct Port:         # one stream as one operator reads it
     int64_t stream
@@ -50,26 +30,6 @@ cdef struct Port:         # one stream as one operator reads it
     int64_t n_rows
     int64_t low           # rows low..high belong to the epoch at hand
     int64_t high
-
-cdef struct State:        # an automaton state and the pool of its instances
-    int64_t port
-    int64_t program
-    int64_t gate
-    int64_t n_slots
-    int64_t first_key
-    int64_t n_keys
-    int64_t window        # a candidate with a larger DUR can lead to no result
-    int64_t width         # words per instance
-    int64_t* data         # (capacity * width,)
-    int64_t capacity
-    int64_t n_used        # instances ever allocated
-    int64_t free_head
-    int64_t n_live        # linked ones
-    int64_t sweep_at      # n_live at which expired instances are looked for
-    int64_t* buckets      # (n_buckets,) first instance, or -1
-    int64_t n_buckets     # a power of two
-    int64_t shift         # 64 - log2(n_buckets): the high bits of a hash choose the bucket
-    Buffer hashes         # by row of the batch: hash of the candidate's key; 0: no candidate
 
 cdef struct Result:       # the output of one operator for one batch
     Buffer starts
@@ -130,16 +90,6 @@ cdef class Machine:
     cdef Status run_program(self, int64_t program, Port* port, int64_t row, int64_t which, int64_t instance, Result* result) noexcept nogil
     cdef Status emit(self, const int32_t* ins, Port* port, int64_t row, int64_t start, int64_t node, Result* result) noexcept nogil
     cdef int64_t new_node(self, Port* port, int64_t row, int64_t parent, int64_t tag) noexcept nogil
-    cdef int64_t allocate(self, State* state) noexcept nogil
-    cdef bint key_of_instance(self, State* state, int64_t* words) noexcept nogil
-    cdef Status link(self, State* state, int64_t instance) noexcept nogil
-    cdef void unlink(self, State* state, int64_t instance) noexcept nogil
     cdef Status end_epoch(self, int64_t tick) noexcept nogil
-    cdef bint rehash(self, State* state, int64_t n_buckets) noexcept nogil
-    cdef bint compact(self, State* state) noexcept nogil
-    cdef bint expire(self, State* state, int64_t tick) noexcept nogil
     cdef bind(self, int64_t p, list inputs)
     cdef Status fail(self, Status status, Port* port, int64_t row) noexcept nogil
-
-cdef bint push(Buffer* buffer, int64_t value) noexcept nogil
-cdef object copy_words(Buffer* buffer, int64_t n)

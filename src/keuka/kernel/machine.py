@@ -7,10 +7,30 @@ new ones appear, so that simultaneous events cannot see each other.
 
 import cython
 import numpy as np
+from cython.cimports.keuka.kernel.buffers import copy_flags, copy_words, grow, grow_flags, push, push_flag
 from cython.cimports.keuka.kernel.bytecode import canonical_double, evaluate
 from cython.cimports.keuka.kernel.hashing import HASH_SEED, mix
-from cython.cimports.libc.stdint import INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
-from cython.cimports.libc.stdlib import calloc, free, malloc, realloc
+from cython.cimports.keuka.kernel.instances import (
+    FEWEST_BUCKETS,
+    FINISH,
+    HASH,
+    HEADER,
+    LINEAGE,
+    MARK,
+    NEXT,
+    START,
+    allocate,
+    beyond,
+    bucket_of,
+    expire,
+    key_of_instance,
+    link,
+    rehash,
+    release,
+    unlink,
+)
+from cython.cimports.libc.stdint import int32_t, int64_t, uint8_t
+from cython.cimports.libc.stdlib import calloc, free
 from cython.cimports.libc.string import memcpy
 
 from keuka.kernel.layout import check
@@ -19,48 +39,6 @@ from keuka.kernel.strings import StringTable as StringTableObject
 
 class Overflow(Exception):
     """Integer overflow at an event: (stream, row of the batch, tick)."""
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def push(buffer: cython.pointer(Buffer), value: int64_t) -> cython.bint:
-    if buffer.size == buffer.capacity and not grow(buffer, buffer.size + 1):
-        return False
-    buffer.data[buffer.size] = value
-    buffer.size += 1
-    return True
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def grow(buffer: cython.pointer(Buffer), size: int64_t) -> cython.bint:
-    if size <= buffer.capacity:
-        return True
-    wanted: int64_t = max(size, 2 * buffer.capacity + 16)
-    data: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), realloc(buffer.data, wanted * 8))
-    if data == cython.NULL:
-        return False
-    buffer.data = data
-    buffer.capacity = wanted
-    return True
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def grow_flags(buffer: cython.pointer(Flags), size: int64_t) -> cython.bint:
-    if size <= buffer.capacity:
-        return True
-    wanted: int64_t = max(size, 2 * buffer.capacity + 16)
-    data: cython.pointer(uint8_t) = cython.cast(cython.pointer(uint8_t), realloc(buffer.data, wanted))
-    if data == cython.NULL:
-        return False
-    buffer.data = data
-    buffer.capacity = wanted
-    return True
 
 
 @cython.cclass
@@ -135,12 +113,14 @@ class Machine:
             state = cython.address(self.states[i])
             state.port, state.program, state.gate = self.state_table[i, 0], self.state_table[i, 1], self.state_table[i, 2]
             state.n_slots = self.state_table[i, 4]
-            state.first_key, state.n_keys = self.state_table[i, 5], self.state_table[i, 6]
+            state.n_keys = self.state_table[i, 6]
+            if state.n_keys > 0:
+                state.keys = cython.address(self.key[self.state_table[i, 5], 0])
             state.window = self.state_table[i, 7]
             state.width = HEADER + state.n_slots + (state.n_slots + 7) // 8
             state.free_head = -1
             state.sweep_at = 1024
-            if not self.rehash(state, FEWEST_BUCKETS):
+            if not rehash(state, FEWEST_BUCKETS):
                 raise MemoryError("no memory for the automata")
         for i in range(self.n_operators):
             result = cython.address(self.results[i])
@@ -438,9 +418,9 @@ class Machine:
         k: int64_t
         for row in range(n):
             hashes[row] = HASH_SEED
-        for k in range(state.first_key, state.first_key + state.n_keys):
-            column = cython.address(port.columns[self.key[k, 0]])
-            if self.key[k, 2]:
+        for k in range(state.n_keys):
+            column = cython.address(port.columns[state.keys[3 * k]])
+            if state.keys[3 * k + 2]:
                 for row in range(n):
                     hashes[row] = mix(hashes[row], canonical_double(column.values[row]))
             else:
@@ -449,8 +429,8 @@ class Machine:
         for row in range(n):
             # 0 is taken; the instances do the same in key_of_instance.
             hashes[row] |= 1
-        for k in range(state.first_key, state.first_key + state.n_keys):
-            column = cython.address(port.columns[self.key[k, 0]])
+        for k in range(state.n_keys):
+            column = cython.address(port.columns[state.keys[3 * k]])
             if column.flags != cython.NULL:
                 for row in range(n):
                     if column.flags[row] != 0:
@@ -525,13 +505,13 @@ class Machine:
         while instance >= 0:
             words = state.data + instance * state.width
             equal = words[HASH] == hash_
-            k = state.first_key
-            while equal and k < state.first_key + state.n_keys:
-                value = port.columns[self.key[k, 0]].values[row]
-                if self.key[k, 2]:
-                    equal = canonical_double(value) == canonical_double(words[HEADER + self.key[k, 1]])
+            k = 0
+            while equal and k < state.n_keys:
+                value = port.columns[state.keys[3 * k]].values[row]
+                if state.keys[3 * k + 2]:
+                    equal = canonical_double(value) == canonical_double(words[HEADER + state.keys[3 * k + 1]])
                 else:
-                    equal = value == words[HEADER + self.key[k, 1]]
+                    equal = value == words[HEADER + state.keys[3 * k + 1]]
                 k += 1
             if equal and start > words[FINISH]:
                 if beyond(words[START], tick, state.window):
@@ -646,13 +626,11 @@ class Machine:
                 register = self.operand[ins[3] + i]
                 if not push(cython.address(result.columns[i]), self.frame.values[register]):
                     return Status.NO_MEMORY
-                if not grow_flags(cython.address(result.flags[i]), result.flags[i].size + 1):
+                if not push_flag(cython.address(result.flags[i]), self.frame.flags[register]):
                     return Status.NO_MEMORY
-                result.flags[i].data[result.flags[i].size] = self.frame.flags[register]
-                result.flags[i].size += 1
             return Status.FINE
         state: cython.pointer(State) = cython.address(self.states[ins[2]])
-        instance: int64_t = self.allocate(state)
+        instance: int64_t = allocate(state)
         if instance < 0:
             return Status.NO_MEMORY
         words: cython.pointer(int64_t) = state.data + instance * state.width
@@ -665,10 +643,9 @@ class Machine:
             register = self.operand[ins[3] + i]
             words[HEADER + i] = self.frame.values[register]
             flags[i] = self.frame.flags[register]
-        if not self.key_of_instance(state, words):
+        if not key_of_instance(state, words):
             # A null in the key equals nothing, now or later: no candidate can ever affect it.
-            words[NEXT] = state.free_head
-            state.free_head = instance
+            release(state, instance)
             return Status.FINE
         if not push(cython.address(self.pending), ins[2]) or not push(cython.address(self.pending), instance):
             return Status.NO_MEMORY
@@ -699,173 +676,19 @@ class Machine:
         for i in range(0, self.dead.size, 2):
             state = cython.address(self.states[self.dead.data[i]])
             instance = self.dead.data[i + 1]
-            self.unlink(state, instance)
-            (state.data + instance * state.width)[NEXT] = state.free_head
-            state.free_head = instance
+            unlink(state, instance)
+            release(state, instance)
         for i in range(0, self.pending.size, 2):
             state = cython.address(self.states[self.pending.data[i]])
-            if self.link(state, self.pending.data[i + 1]) != Status.FINE:
+            if not link(state, self.pending.data[i + 1]):
                 return Status.NO_MEMORY
         for i in range(0, self.pending.size, 2):
             state = cython.address(self.states[self.pending.data[i]])
-            if state.n_live >= state.sweep_at and not self.expire(state, tick):
+            if state.n_live >= state.sweep_at and not expire(state, tick):
                 return Status.NO_MEMORY
         self.dead.size = 0
         self.pending.size = 0
         return Status.FINE
-
-    # -- instances -----------------------------------------------------------------------------------------------------
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def allocate(self, state: cython.pointer(State)) -> int64_t:
-        instance: int64_t = state.free_head
-        if instance >= 0:
-            state.free_head = (state.data + instance * state.width)[NEXT]
-            return instance
-        if state.n_used == state.capacity:
-            wanted: int64_t = 2 * state.capacity + 16
-            data: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), realloc(state.data, wanted * state.width * 8))
-            if data == cython.NULL:
-                return -1
-            state.data = data
-            state.capacity = wanted
-        state.n_used += 1
-        return state.n_used - 1
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def key_of_instance(self, state: cython.pointer(State), words: cython.pointer(int64_t)) -> cython.bint:
-        """Hash the key slots; False if one is null."""
-        flags: cython.pointer(uint8_t) = cython.cast(cython.pointer(uint8_t), words + HEADER + state.n_slots)
-        hash_: uint64_t = HASH_SEED
-        k: int64_t
-        value: int64_t
-        for k in range(state.first_key, state.first_key + state.n_keys):
-            if flags[self.key[k, 1]] != 0:
-                return False
-            value = words[HEADER + self.key[k, 1]]
-            if self.key[k, 2]:
-                value = canonical_double(value)
-            hash_ = mix(hash_, value)
-        words[HASH] = hash_ | 1
-        return True
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def link(self, state: cython.pointer(State), instance: int64_t) -> Status:
-        # Four buckets an instance: most events find an empty one and never touch the instances' memory.
-        if state.n_keys > 0 and 4 * state.n_live >= state.n_buckets and not self.rehash(state, 2 * state.n_buckets):
-            return Status.NO_MEMORY
-        put_first(state, instance)
-        state.n_live += 1
-        return Status.FINE
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def rehash(self, state: cython.pointer(State), n_buckets: int64_t) -> cython.bint:
-        """Spread the linked instances over this many buckets, a power of two and at least two."""
-        fresh: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), malloc(n_buckets * 8))
-        if fresh == cython.NULL:
-            return False
-        old: cython.pointer(int64_t) = state.buckets
-        n_old: int64_t = state.n_buckets
-        i: int64_t
-        instance: int64_t
-        following: int64_t
-        for i in range(n_buckets):
-            fresh[i] = -1
-        state.buckets = fresh
-        state.n_buckets = n_buckets
-        state.shift = 64
-        while n_buckets > 1:
-            n_buckets >>= 1
-            state.shift -= 1
-        for i in range(n_old):
-            instance = old[i]
-            while instance >= 0:
-                following = (state.data + instance * state.width)[NEXT]
-                put_first(state, instance)
-                instance = following
-        free(old)
-        return True
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def compact(self, state: cython.pointer(State)) -> cython.bint:
-        """Give memory back after a burst: instances next to each other, and buckets for no more than there are.
-
-        Only when every instance is linked, because it renumbers them.
-        """
-        if state.capacity <= 8 * state.n_live + 1024:
-            return True
-        capacity: int64_t = 2 * state.n_live + 16
-        data: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), malloc(capacity * state.width * 8))
-        if data == cython.NULL:
-            return False
-        n_buckets: int64_t = FEWEST_BUCKETS
-        while state.n_keys > 0 and n_buckets < 8 * state.n_live:
-            n_buckets *= 2
-        n: int64_t = 0
-        bucket: int64_t
-        instance: int64_t
-        first: int64_t
-        for bucket in range(state.n_buckets):
-            instance = state.buckets[bucket]
-            first = -1
-            while instance >= 0:
-                memcpy(data + n * state.width, state.data + instance * state.width, state.width * 8)
-                (data + n * state.width)[NEXT] = first
-                first = n
-                n += 1
-                instance = (state.data + instance * state.width)[NEXT]
-            state.buckets[bucket] = first
-        free(state.data)
-        state.data = data
-        state.capacity = capacity
-        state.n_used = n
-        state.free_head = -1
-        return self.rehash(state, n_buckets)
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def unlink(self, state: cython.pointer(State), instance: int64_t) -> cython.void:
-        words: cython.pointer(int64_t) = state.data + instance * state.width
-        if words[PREVIOUS] >= 0:
-            (state.data + words[PREVIOUS] * state.width)[NEXT] = words[NEXT]
-        else:
-            state.buckets[bucket_of(state, words[HASH])] = words[NEXT]
-        if words[NEXT] >= 0:
-            (state.data + words[NEXT] * state.width)[PREVIOUS] = words[PREVIOUS]
-        state.n_live -= 1
-
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def expire(self, state: cython.pointer(State), tick: int64_t) -> cython.bint:
-        """Drop the instances that no later candidate can complete. Run when the pool doubled, so constant per instance."""
-        bucket: int64_t
-        instance: int64_t
-        following: int64_t
-        if state.window < INT64_MAX:
-            for bucket in range(state.n_buckets):
-                instance = state.buckets[bucket]
-                while instance >= 0:
-                    following = (state.data + instance * state.width)[NEXT]
-                    # The next candidate ends after `tick`, so its DUR is larger by at least one.
-                    if beyond((state.data + instance * state.width)[START], tick + 1, state.window):
-                        self.unlink(state, instance)
-                        (state.data + instance * state.width)[NEXT] = state.free_head
-                        state.free_head = instance
-                    instance = following
-        state.sweep_at = max(2 * state.n_live, cython.cast(int64_t, 1024))
-        return self.compact(state)
 
     # -- between batches -----------------------------------------------------------------------------------------------
 
@@ -885,57 +708,3 @@ class Machine:
         for i in range(self.n_states):
             total += (self.states[i].capacity * self.states[i].width + self.states[i].n_buckets) * 8
         return total + self.strings.n_bytes
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def beyond(start: int64_t, tick: int64_t, window: int64_t) -> cython.bint:
-    """Is tick - start + 1 larger than the window? Written without overflow."""
-    if window == INT64_MAX:
-        return False
-    return window <= 0 or cython.cast(uint64_t, tick) - cython.cast(uint64_t, start) >= cython.cast(uint64_t, window)
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def bucket_of(state: cython.pointer(State), hash_: int64_t) -> int64_t:
-    # The high bits: a product carries upwards, so the low ones know little of keys that end in zeros (whole doubles do).
-    return cython.cast(int64_t, cython.cast(uint64_t, hash_) >> state.shift)
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def put_first(state: cython.pointer(State), instance: int64_t) -> cython.void:
-    """Make it the first of its bucket."""
-    words: cython.pointer(int64_t) = state.data + instance * state.width
-    bucket: int64_t = bucket_of(state, words[HASH])
-    first: int64_t = state.buckets[bucket]
-    words[NEXT] = first
-    words[PREVIOUS] = -1
-    if first >= 0:
-        (state.data + first * state.width)[PREVIOUS] = instance
-    state.buckets[bucket] = instance
-
-
-@cython.cfunc
-def copy_words(buffer: cython.pointer(Buffer), n: int64_t):
-    array = np.empty(n, np.int64)
-    view: int64_t[::1] = array
-    if n > 0:
-        memcpy(cython.address(view[0]), buffer.data, n * 8)
-    return array
-
-
-@cython.cfunc
-def copy_flags(buffer: cython.pointer(Flags), n: int64_t):
-    array = np.empty(n, np.uint8)
-    view: uint8_t[::1] = array
-    if n > 0:
-        memcpy(cython.address(view[0]), buffer.data, n)
-    return array

@@ -6,18 +6,9 @@ what they could free has doubled.
 
 import cython
 import numpy as np
-from cython.cimports.keuka.kernel.machine import (
-    HEADER,
-    LEAST_STRINGS,
-    LEAST_TEXT_BYTES,
-    LINEAGE,
-    NEXT,
-    Buffer,
-    Machine,
-    State,
-    copy_words,
-    push,
-)
+from cython.cimports.keuka.kernel.buffers import Buffer, copy_words, push
+from cython.cimports.keuka.kernel.instances import HEADER, LINEAGE, NEXT, State
+from cython.cimports.keuka.kernel.machine import LEAST_STRINGS, LEAST_TEXT_BYTES, Machine
 from cython.cimports.libc.stdint import int64_t, uint8_t
 from cython.cimports.libc.stdlib import free
 

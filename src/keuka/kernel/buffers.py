@@ -1,0 +1,55 @@
+"""Growing arrays in plain C memory, and their way out as numpy arrays. What runs per event is inline in the `.pxd`."""
+
+import cython
+import numpy as np
+from cython.cimports.libc.stdint import int64_t, uint8_t
+from cython.cimports.libc.stdlib import realloc
+from cython.cimports.libc.string import memcpy
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def grow(buffer: cython.pointer(Buffer), size: int64_t) -> cython.bint:
+    if size <= buffer.capacity:
+        return True
+    wanted: int64_t = max(size, 2 * buffer.capacity + 16)
+    data: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), realloc(buffer.data, wanted * 8))
+    if data == cython.NULL:
+        return False
+    buffer.data = data
+    buffer.capacity = wanted
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def grow_flags(buffer: cython.pointer(Flags), size: int64_t) -> cython.bint:
+    if size <= buffer.capacity:
+        return True
+    wanted: int64_t = max(size, 2 * buffer.capacity + 16)
+    data: cython.pointer(uint8_t) = cython.cast(cython.pointer(uint8_t), realloc(buffer.data, wanted))
+    if data == cython.NULL:
+        return False
+    buffer.data = data
+    buffer.capacity = wanted
+    return True
+
+
+@cython.cfunc
+def copy_words(buffer: cython.pointer(Buffer), n: int64_t):
+    array = np.empty(n, np.int64)
+    view: int64_t[::1] = array
+    if n > 0:
+        memcpy(cython.address(view[0]), buffer.data, n * 8)
+    return array
+
+
+@cython.cfunc
+def copy_flags(buffer: cython.pointer(Flags), n: int64_t):
+    array = np.empty(n, np.uint8)
+    view: uint8_t[::1] = array
+    if n > 0:
+        memcpy(cython.address(view[0]), buffer.data, n)
+    return array
