@@ -42,7 +42,7 @@ EXPLANATIONS: dict[str, str] = {
     "K101": "The text is not a query of its language. The caret stands at the first word that does not fit; the message says what could stand there.",
     "K102": "A character or a quoted text that no token can begin with or that never ends, for example a string without its closing quote; or a number that does not fit into 64 bits.",
     "K103": "Brackets, subqueries or operators are nested more deeply than Keuka accepts. Flatten the query, or publish parts of it as streams of their own.",
-    "K104": "The text holds no query at all, or an empty file was given.",
+    "K104": "The text holds no query at all, or the file it should be in is empty or cannot be read.",
     "K201": "A name is not an attribute of the stream it is looked up in. After NEXT and FOLD an attribute of both inputs is `A_1` (first) and `A` (second).",
     "K202": "A query reads a stream that is neither given as data nor published by a query of the same set.",
     "K203": "An attribute name belongs to both inputs, so it must say which: `$1.` for the first input, `$2.` for the second, `$.` for the last iteration of a FOLD.",

@@ -182,24 +182,31 @@ def _tests(state: State, indices: bool) -> dict[str, str]:
 
 def dot(plan: Plan) -> str:
     """The automata as a graph for Graphviz: one cluster a stage, filter edges above, rebind edges below a state."""
-    lines = ["digraph keuka {", "  rankdir=LR;", '  node [shape=circle, fontname="Helvetica"]; edge [fontname="Helvetica", fontsize=10];']
+    font = 'fontname="Helvetica"'
+    lines = ["digraph keuka {", f"  rankdir=LR; graph [{font}]; node [shape=circle, {font}]; edge [{font}, fontsize=10];"]
     for number, stage in enumerate(plan.stages):
         lines += [f"  subgraph cluster_{number} {{", f"    label={_quoted(stage.name)};"]
         lines += [f"    {line}" for line in _dot_stage(stage, f"s{number}_")]
         lines.append("  }")
+    places = {stage.name: f"s{number}_" for number, stage in enumerate(plan.stages)}
+    for stage in plan.stages:
+        for name in stage.automaton.ports:
+            if name in places:
+                lines.append(f"  {places[name]}output -> {places[stage.name]}start [style=dotted];")
     return "\n".join([*lines, "}"]) + "\n"
 
 
 def _dot_stage(stage: Stage, prefix: str) -> list[str]:
     automaton = stage.automaton
-    lines = [f"{prefix}start [shape=point];", f"{prefix}output [shape=doublecircle, label={_quoted(stage.name)}];"]
+    lines = [f"{prefix}start [shape=point];", f'{prefix}output [shape=doublecircle, label=""];']
     for start in automaton.starts:
         label = " ".join([automaton.ports[start.port], *_steps(start.edge.steps)])
         lines.append(f"{prefix}start -> {prefix}{state_name(stage, start.edge.target)} [label={_quoted(label)}];")
     for i, state in enumerate(automaton.states):
         name = prefix + state_name(stage, i)
         lines.append(f"{name} [label={_quoted(state_name(stage, i))}];")
-        lines.append(f"{name} -> {name} [style=dashed, label={_quoted(f'unless {show(state.skip, sided=True)}')}];")
+        if conjuncts(state.skip):
+            lines.append(f"{name} -> {name} [style=dashed, label={_quoted(f'unless {show(state.skip, sided=True)}')}];")
         if state.update is not None:
             lines.append(f"{name} -> {name} [label={_quoted(f'rebind when {show(state.take, sided=True)}')}];")
         label = " ".join([automaton.ports[state.port], *_steps(state.edge.steps)])

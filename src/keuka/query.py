@@ -46,6 +46,9 @@ class Query:
     files: tuple[CelFile, ...]
     language: str
 
+    def __repr__(self) -> str:
+        return f"<{self.language} query over {', '.join(self.inputs)}>"
+
     @property
     def parameters(self) -> tuple[str, ...]:
         """The names of the parameters `:name`.
@@ -161,7 +164,8 @@ def _read_text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except OSError as error:
-        raise data_error("K513", f"the query file `{file}` cannot be read", error.strerror or str(error)) from error
+        why = "it does not exist" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
+        raise QueryError(Diagnostic("K104", f"the query file `{file}` cannot be read: {why}")) from error
     except UnicodeDecodeError as error:
         raise QueryError(Diagnostic("K102", f"the query file `{file}` is not UTF-8 text", help=(str(error),))) from error
 
@@ -176,6 +180,8 @@ def match(
     params: Mapping[str, object] | None = None,
     output: str | None = None,
     lateness: Any = None,
+    unit: Any = None,
+    sort: bool = False,
     contributors: bool = False,
 ) -> Any:
     """All matches of a query, as a table of the kind that went in (pandas, polars, else Arrow).
@@ -188,6 +194,8 @@ def match(
     params: values for `:name`.
     output: which published stream to return; by default the last query's.
     lateness: how far files and readers may be out of order, for example "5 s".
+    unit: what one tick of integer times is, for example "s".
+    sort: read files and readers whole and sort them, instead of streaming them.
     contributors: add `_id` and `_contributors` (the source events behind a match, in order).
 
     >>> import keuka, pyarrow as pa
@@ -204,6 +212,8 @@ def match(
         params=params,
         outputs=() if output is None else (output,),
         lateness=lateness,
+        unit=unit,
+        sort=sort,
         contributors=contributors,
     )
     chosen = output or prepared.default_output
@@ -219,6 +229,8 @@ def match_all(
     type_column: str | None = None,
     params: Mapping[str, object] | None = None,
     lateness: Any = None,
+    unit: Any = None,
+    sort: bool = False,
     contributors: bool = False,
 ) -> dict[str, Any]:
     """The matches of every query of a set, in one pass: published name -> table. An unnamed query is `query_1`, `query_2`, ..."""
@@ -230,6 +242,8 @@ def match_all(
         type_column=type_column,
         params=params,
         lateness=lateness,
+        unit=unit,
+        sort=sort,
         contributors=contributors,
     )
     return _collect(prepared)
@@ -245,12 +259,15 @@ def prepare(
     params: Mapping[str, object] | None = None,
     outputs: tuple[str, ...] | None = None,
     lateness: Any = None,
+    unit: Any = None,
+    sort: bool = False,
     contributors: bool = False,
 ) -> Prepared:
     """The query path: open the streams, lower, plan, compile. `outputs`: None for all, () for the last query's."""
     began = clock.perf_counter()
     parsed = query_ if isinstance(query_, Query) else query(query_, language)
-    opened = _open(parsed, streams, time, lateness, type_column)
+    said = {"time": time, "lateness": lateness, "unit": unit, "sort": sort or None}
+    opened = _open(parsed, streams, said, type_column)
     if opened:
         common_axis(opened)  # streams on different clocks are a mistake in the data, not in the query
     if type_column is None:
@@ -288,8 +305,8 @@ def _chosen(outputs: tuple[str, ...] | None, names: tuple[str, ...]) -> tuple[st
     return outputs or names[-1:]
 
 
-def _open(query_: Query, streams: Any, time: Any, lateness: Any, type_column: str | None) -> tuple[OpenStream, ...]:
-    """Every stream the query reads, opened; times and lateness given to `match` fill in what a Stream leaves out."""
+def _open(query_: Query, streams: Any, said: Mapping[str, Any], type_column: str | None) -> tuple[OpenStream, ...]:
+    """Every stream the query reads, opened; what was said to `match` of all streams fills in what a Stream leaves out."""
     wanted = query_.inputs
     if isinstance(streams, Mapping):
         given = dict(streams)
@@ -307,16 +324,17 @@ def _open(query_: Query, streams: Any, time: Any, lateness: Any, type_column: st
     if missing:
         help = (*similar(missing[0], given), f"data was given for {listing(given)}") if given else ("give a dict from stream name to data",)
         raise data_error("K505", f"no data was given for {listing(missing)}, which the query reads", *help)
-    return tuple([open_stream(name, _described(name, given[name], time, lateness)) for name in wanted])
+    return tuple([open_stream(name, _described(name, given[name], said)) for name in wanted])
 
 
-def _described(name: str, data: Any, time: Any, lateness: Any) -> Stream:
+def _described(name: str, data: Any, said: Mapping[str, Any]) -> Stream:
     stream = data if isinstance(data, Stream) else Stream(data)
-    for_all = time.get(name) if isinstance(time, Mapping) else time
-    allowed = lateness.get(name) if isinstance(lateness, Mapping) else lateness
-    if stream.time is None and for_all is not None:
-        stream = replace(stream, time=for_all if isinstance(for_all, str) else tuple(for_all))
-    return replace(stream, lateness=allowed) if stream.lateness is None else stream
+    added: dict[str, Any] = {}
+    for option, value in said.items():
+        own = value.get(name) if isinstance(value, Mapping) else value
+        if own is not None and not getattr(stream, option):
+            added[option] = tuple(own) if isinstance(own, list) else own
+    return replace(stream, **added)
 
 
 def _by_type(program: Program, stream: OpenStream, type_column: str) -> Program:
@@ -355,5 +373,5 @@ def _collect(prepared: Prepared) -> dict[str, Any]:
     kind = kinds.pop() if len(kinds) == 1 else "arrow"
     tables = {name: pa.Table.from_batches(batches, prepared.schema(name)) for name, batches in found.items()}
     n_matches = sum([table.num_rows for table in tables.values()])
-    log.info("%d matches in %.3f s", n_matches, clock.perf_counter() - began)
+    log.info("%d %s in %.3f s", n_matches, "match" if n_matches == 1 else "matches", clock.perf_counter() - began)
     return {name: convert(table, kind) for name, table in tables.items()}

@@ -117,7 +117,7 @@ class EventCounter:
 
     def __call__(self, progress: RunProgress) -> None:
         self.n_events = progress.n_events
-        self.most_instances = max(self.most_instances, progress.n_instances)
+        self.most_instances = progress.most_instances
         self.most_bytes = max(self.most_bytes, progress.n_bytes)
         if self.bar is None and self.visible and time.perf_counter() - self.began > 1:
             self.bar = self.start_bar()

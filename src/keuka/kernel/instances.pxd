@@ -31,6 +31,7 @@ cdef struct State:        # an automaton state and the pool of its instances
     int64_t n_used        # instances ever allocated
     int64_t free_head
     int64_t n_live        # linked ones
+    int64_t most_live     # the largest n_live so far
     int64_t sweep_at      # n_live at which expired instances are looked for
     int64_t* buckets      # (n_buckets,) first instance, or -1
     int64_t n_buckets     # a power of two

@@ -59,6 +59,7 @@ def link(state: cython.pointer(State), instance: int64_t) -> cython.bint:
         return False
     put_first(state, instance)
     state.n_live += 1
+    state.most_live = max(state.most_live, state.n_live)
     return True
 
 

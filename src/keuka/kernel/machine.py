@@ -693,8 +693,8 @@ class Machine:
     # -- between batches -----------------------------------------------------------------------------------------------
 
     def instances(self) -> list:
-        """Live instances of every state."""
-        return [self.states[i].n_live for i in range(self.n_states)]
+        """Of every state: its live instances, and the most there ever were."""
+        return [(self.states[i].n_live, self.states[i].most_live) for i in range(self.n_states)]
 
     @property
     def n_nodes(self) -> int:

@@ -41,10 +41,14 @@ class MatchBatch:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is, and what it holds: partial matches that may still become matches, and the kernel's memory for them."""
+    """How far a run is, and what it holds: partial matches that may still become matches, and the kernel's memory for them.
+
+    `most_instances` is a bound on what was held at any time: the sum over the states of the automata.
+    """
 
     n_events: int
     n_instances: int
+    most_instances: int
     n_bytes: int
 
 
@@ -63,7 +67,7 @@ def run(
     for step in steps:
         found = run_.process(step)
         if on_progress is not None:
-            on_progress(Progress(sum(run_.n_seen), sum(run_.machine.instances()), run_.machine.n_bytes))
+            on_progress(run_.progress())
         yield from found
 
 
@@ -102,6 +106,11 @@ class _Run:
                 extra = stream.type.schema.names if stream.id is None else (*wanted[stream.name], stream.id)
                 wanted[stream.name] = tuple(dict.fromkeys(extra))
         return wanted
+
+    def progress(self) -> Progress:
+        instances = self.machine.instances()
+        live, most = sum([now for now, _ in instances]), sum([most for _, most in instances])
+        return Progress(sum(self.n_seen), live, most, self.machine.n_bytes)
 
     # -- one step ----------------------------------------------------------------------------------------------------------
 
