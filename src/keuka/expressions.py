@@ -123,12 +123,13 @@ def sides(expression: Expression) -> set[int]:
 
 def can_fail(expression: Expression) -> bool:
     """Could evaluating it overflow? Such expressions are never moved to where they would be evaluated more or less often."""
-    for node in walk(expression):
-        if isinstance(node, Call) and OPERATIONS[node.op][1]:
-            floating = node.op in ("add", "sub", "mul", "neg", "abs", "round") and node.type is Type.DOUBLE
-            if not floating:
-                return True
-    return False
+    return any(isinstance(node, Call) and overflows(node) for node in walk(expression))
+
+
+def overflows(call: Call) -> bool:
+    """Can the operation itself overflow? Arithmetic on doubles cannot; floor and ceil of a double can."""
+    floating = call.type is Type.DOUBLE or (call.op in ("floor", "ceil") and call.args[0].type is not Type.DOUBLE)
+    return OPERATIONS[call.op][1] and not floating
 
 
 def conjuncts(expression: Expression) -> tuple[Expression, ...]:

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from keuka.diagnostics import Diagnostic
 from keuka.errors import QueryError
-from keuka.expressions import Call, Column, Duration, Expression, Literal
+from keuka.expressions import Call, Column, Duration, Expression, Literal, overflows, show
 from keuka.kernel.bytecode import Op
 from keuka.schema import Type
 
@@ -32,6 +32,7 @@ class Pool:
     code: list[tuple[int, int, int, int, int]] = field(default_factory=list)
     operands: list[int] = field(default_factory=list)
     programs: list[tuple[int, int, int]] = field(default_factory=list)  # first instruction, instructions, registers
+    fallible: list[str] = field(default_factory=list)  # by program: the expressions in it that can overflow, for messages
     constants: list[int] = field(default_factory=list)
     constant_texts: list[int] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
@@ -107,6 +108,7 @@ class Assembler:
         self.free: list[int] = []
         self.temporary: set[int] = set()
         self.loaded: dict[tuple[int, int], int] = {}
+        self.fallible: dict[str, None] = {}
 
     # -- registers ---------------------------------------------------------------------------------------------------------
 
@@ -155,6 +157,8 @@ class Assembler:
         return self._call(expression, sides)
 
     def _call(self, call: Call, sides: Mapping[int, Values]) -> int:
+        if overflows(call):
+            self.fallible[show(call, sided=len(sides) > 1)] = None
         if call.op == "in" and (literals := _literals(call.args[1:])):
             value = self.value(call.args[0], sides)
             op = Op.IN_SET_D if literals[0].type is Type.DOUBLE else Op.IN_SET
@@ -251,6 +255,7 @@ class Assembler:
             op, dst, a, _, c = self.code[position]
             self.code[position] = (op, dst, a, end, c)
         self.pool.programs.append((len(self.pool.code), len(self.code), self.n_registers))
+        self.pool.fallible.append(", ".join([f"`{text}`" for text in list(self.fallible)[:3]]))
         self.pool.code.extend(self.code)
         return len(self.pool.programs) - 1
 

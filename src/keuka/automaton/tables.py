@@ -58,6 +58,7 @@ class Tables:
     sources: tuple[SourceColumns, ...]
     outputs: tuple[OutputColumns, ...]
     streams: tuple[str, ...]  # names of all streams, operators' included
+    fallible: tuple[str, ...]  # by program: the expressions in it that can overflow, for messages
 
 
 def assemble(
@@ -83,7 +84,7 @@ def assemble(
     rows["set"] = list(pool.sets)
     rows["settings"] = [VERSION, len(sources), int(contributors)]
     arrays = {name: _array(name, values) for name, values in rows.items()}
-    return Tables(arrays, tuple(pool.texts), tuple(sources), tuple(outputs), tuple(streams))
+    return Tables(arrays, tuple(pool.texts), tuple(sources), tuple(outputs), tuple(streams), tuple(pool.fallible))
 
 
 def _add_operator(rows: dict[str, list[Any]], code: OperatorCode, streams: list[str]) -> None:
@@ -116,6 +117,7 @@ def to_bytes(tables: Tables) -> bytes:
         "sources": [[s.name, s.columns, [t.value for t in s.types]] for s in tables.sources],
         "outputs": [[o.name, o.operator, _schema_text(o.schema), o.fingerprint.hex()] for o in tables.outputs],
         "streams": tables.streams,
+        "fallible": tables.fallible,
     }
     text = json.dumps(meta, separators=(",", ":")).encode()
     body = text + b"".join([tables.arrays[name].tobytes() for name in names])
@@ -136,9 +138,32 @@ def from_bytes(data: bytes) -> Tables:
     try:
         tables = _read(json.loads(body[:n_text]), body[n_text:])
         check(tables.arrays, list(tables.texts))
+        _check_names(tables)
     except (Malformed, ValueError, KeyError, TypeError, IndexError) as error:
         raise _damaged(str(error)) from error
     return tables
+
+
+def _check_names(tables: Tables) -> None:
+    """What stands beside the arrays must fit them: a wrong type would let numbers be taken for codes of texts."""
+    stream, column_type = tables.arrays["stream"], tables.arrays["column_type"]
+    n_sources = len(tables.sources)
+    described = [(i, [TYPE_CODES[t] for t in source.types], len(source.columns)) for i, source in enumerate(tables.sources)]
+    for output in tables.outputs:
+        if not 0 <= output.operator < len(tables.arrays["operator"]):
+            raise Malformed("an output has no operator")
+        types = [TYPE_CODES[a.type] for a in output.schema.attributes]
+        described.append((n_sources + output.operator, types, len(types)))
+    if (
+        tables.arrays["settings"][1] != n_sources
+        or len(tables.streams) != len(stream)
+        or len(tables.fallible) != len(tables.arrays["program"])
+    ):
+        raise Malformed("names and arrays do not fit")
+    for index, types, n_columns in described:
+        first, n = stream[index].tolist()
+        if len(types) != n_columns or column_type[first : first + n].tolist() != types:
+            raise Malformed("the types of a stream are not those of its columns")
 
 
 def _damaged(why: str) -> QueryError:
@@ -155,7 +180,8 @@ def _read(meta: dict[str, Any], data: bytes) -> Tables:
         offset += size
     sources = [SourceColumns(name, tuple(columns), tuple([Type(t) for t in types])) for name, columns, types in meta["sources"]]
     outputs = [OutputColumns(n, op, _schema_of_text(s), bytes.fromhex(f)) for n, op, s, f in meta["outputs"]]
-    return Tables(arrays, tuple(meta["texts"]), tuple(sources), tuple(outputs), tuple(meta["streams"]))
+    names = tuple(meta["streams"]), tuple(meta["fallible"])
+    return Tables(arrays, tuple(meta["texts"]), tuple(sources), tuple(outputs), *names)
 
 
 def _schema_text(schema: Schema) -> str:

@@ -6,13 +6,24 @@ from keuka.kernel.strings cimport StringTable
 
 cdef extern from *:
     """
-    #include <cmath>
+    #include <charconv>
     static inline bool keuka_add(long a, long b, int64_t* r) { return __builtin_add_overflow((int64_t)a, (int64_t)b, r); }
     static inline bool keuka_sub(long a, long b, int64_t* r) { return __builtin_sub_overflow((int64_t)a, (int64_t)b, r); }
+    // Shortest form that reads back as x, and back; unlike printf and atof they know no locale.
+    static inline void keuka_write(double x, char* text) {
+        *std::to_chars(text, text + 63, x, std::chars_format::scientific).ptr = 0;
+    }
+    static inline double keuka_read(const char* text, int size) {
+        double x = 0;
+        std::from_chars(text, text + size, x);
+        return x;
+    }
     static inline bool keuka_mul(long a, long b, int64_t* r) { return __builtin_mul_overflow((int64_t)a, (int64_t)b, r); }
     """
     bint add_overflows "keuka_add"(int64_t a, int64_t b, int64_t* result) noexcept nogil
     bint sub_overflows "keuka_sub"(int64_t a, int64_t b, int64_t* result) noexcept nogil
+    void write_shortest "keuka_write"(double x, char* text) noexcept nogil
+    double read_double "keuka_read"(const char* text, int size) noexcept nogil
     bint mul_overflows "keuka_mul"(int64_t a, int64_t b, int64_t* result) noexcept nogil
 
 cpdef enum:

@@ -8,8 +8,6 @@ import cython
 from cython.cimports.keuka.kernel.strings import StringTable
 from cython.cimports.libc.math import ceil, fabs, floor, fmod, isnan
 from cython.cimports.libc.stdint import int32_t, int64_t, uint8_t
-from cython.cimports.libc.stdio import snprintf
-from cython.cimports.libc.stdlib import atof
 from cython.cimports.libc.string import memcpy, memset
 
 
@@ -80,21 +78,16 @@ def round_integer(value: int64_t, digits: int64_t, result: cython.pointer(int64_
 def round_double(x: cython.double, digits: int64_t) -> cython.double:
     """Half away from zero on the shortest decimal that reads back as x, as Spark rounds: round(0.285, 2) is 0.29."""
     text: cython.char[64]
-    if isnan(x) or x - x != 0.0 or x == 0.0 or digits > 340:
+    if isnan(x) or x - x != 0.0 or digits > 340:
         return x
-    if digits < -340:
+    if x == 0.0 or digits < -340:
         return 0.0
-    precision: cython.int = 14
-    while precision < 17:
-        snprintf(text, 64, "%.*e", precision, x)
-        if atof(text) == x:
-            break
-        precision += 1
+    write_shortest(x, text)
     # text is [-]d.ddddde[+-]XX: drop what is beyond the wanted digit and round up by hand.
     i: cython.int = 1 if text[0] == 45 else 0
     digit: cython.char[24]
     n: cython.int = 0
-    while text[i] != 101:
+    while text[i] != 101:  # e
         if text[i] != 46:
             digit[n] = text[i] - 48
             n += 1
@@ -138,9 +131,17 @@ def round_double(x: cython.double, digits: int64_t) -> cython.double:
     if keep == 0 and not up:
         out[size] = 48
         size += 1
-    snprintf(out + size, 24, "e%d", cython.cast(cython.int, -digits))
+    # The exponent of what was kept, written by hand.
+    out[size] = 101
+    size += 1
+    out[size] = 45 if digits > 0 else 43
+    size += 1
+    power: int64_t = digits if digits > 0 else -digits
+    out[size] = 48 + power // 100
+    out[size + 1] = 48 + power // 10 % 10
+    out[size + 2] = 48 + power % 10
     # Adding zero turns -0.0 into 0.0: decimals have no negative zero.
-    return atof(out) + 0.0
+    return read_double(out, size + 3) + 0.0
 
 
 @cython.cfunc

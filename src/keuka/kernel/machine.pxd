@@ -40,6 +40,7 @@ cdef struct Result:       # the output of one operator for one batch
     Flags* flags
 
 cdef struct Fault:         # where an overflow happened
+    int64_t program
     int64_t stream
     int64_t row
     int64_t tick
@@ -92,4 +93,4 @@ cdef class Machine:
     cdef int64_t new_node(self, Port* port, int64_t row, int64_t parent, int64_t tag) noexcept nogil
     cdef Status end_epoch(self, int64_t tick) noexcept nogil
     cdef bind(self, int64_t p, list inputs)
-    cdef Status fail(self, Status status, Port* port, int64_t row) noexcept nogil
+    cdef Status fail(self, Status status, int64_t program, Port* port, int64_t row) noexcept nogil

@@ -38,7 +38,7 @@ from keuka.kernel.strings import StringTable as StringTableObject
 
 
 class Overflow(Exception):
-    """Integer overflow at an event: (stream, row of the batch, tick)."""
+    """Integer overflow at an event: (program, stream, row of the batch, tick)."""
 
 
 @cython.cclass
@@ -198,7 +198,7 @@ class Machine:
             if status == Status.NO_MEMORY:
                 raise MemoryError("the matching kernel ran out of memory")
             if status == Status.OVERFLOW:
-                raise Overflow(self.fault.stream, self.fault.row, self.fault.tick)
+                raise Overflow(self.fault.program, self.fault.stream, self.fault.row, self.fault.tick)
 
     @cython.cfunc
     def bind(self, p: int64_t, inputs: list):
@@ -245,6 +245,8 @@ class Machine:
 
     def output(self, which: int64_t):
         """What the operator gave for the last batch: (starts, ends, nodes, [values], [flags]) as fresh arrays."""
+        if which < 0 or which >= self.n_operators:
+            raise IndexError("there is no such operator")
         result: cython.pointer(Result) = cython.address(self.results[which])
         n: int64_t = result.ends.size
         nodes = copy_words(cython.address(result.lineage), n) if self.track else None
@@ -255,7 +257,8 @@ class Machine:
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def fail(self, status: Status, port: cython.pointer(Port), row: int64_t) -> Status:
+    def fail(self, status: Status, program: int64_t, port: cython.pointer(Port), row: int64_t) -> Status:
+        self.fault.program = program
         self.fault.stream = port.stream
         self.fault.row = row
         self.fault.tick = port.ends[row]
@@ -397,7 +400,7 @@ class Machine:
             if self.derived[port.first_derived + d, 1]:
                 for i in range(n):
                     if flags[i] == IS_ERROR:
-                        return self.fail(Status.OVERFLOW, port, i)
+                        return self.fail(Status.OVERFLOW, program, port, i)
         return Status.FINE
 
     @cython.cfunc
@@ -571,7 +574,7 @@ class Machine:
                 return Status.FINE
             elif ins[0] == JUMP_UNLESS:
                 if frame.flags[ins[2]] == IS_ERROR:
-                    return self.fail(Status.OVERFLOW, port, row)
+                    return self.fail(Status.OVERFLOW, program, port, row)
                 if frame.flags[ins[2]] != 0 or frame.values[ins[2]] == 0:
                     pc = ins[3]
                     continue
@@ -588,7 +591,7 @@ class Machine:
                         return Status.NO_MEMORY
                 status = self.emit(ins, port, row, start, node, result)
                 if status == Status.OVERFLOW:
-                    return self.fail(status, port, row)
+                    return self.fail(status, program, port, row)
                 if status != Status.FINE:
                     return status
                 if instance >= 0:

@@ -208,15 +208,17 @@ class _Run:
         self.look_through_at = max(LEAST_CARRIED, 2 * (n_held + self.machine.n_nodes))
 
     def _overflow(self, error: Overflow, step: dict[str, EventBatch]) -> KeukaError:
-        stream, row, tick = error.args
+        program, stream, row, tick = error.args
         name = self.tables.streams[stream]
         if stream < len(self.inputs):
             where = self.inputs[stream].where(int(step[name].rows[row]))
         else:
-            where = f"an event of `{name}` that ends at {show_time(tick, self.axis)}"
+            query, _, part = name.partition("#")
+            whose = f"a subquery of `{query}`" if part else f"`{query}`"
+            where = f"an event of {whose} that ends at {show_time(tick, self.axis)}"
         return data_error(
             "K507",
-            "a result of integer arithmetic does not fit into 64 bits",
+            f"the result of {self.tables.fallible[program]} does not fit into 64 bits",
             "make one operand a decimal number (for example `1.0 * a`) to calculate in floating point",
             where=where,
         )
