@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import logging
+import subprocess
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -14,6 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import keuka
+from keuka.query import prepare
+from keuka.run.embedded import run
 
 RISES = "SELECT name, price_1 AS low, price AS high FROM S NEXT {$2.name = $1.name AND $2.price > $1.price} S"
 ROWS = [
@@ -341,3 +345,44 @@ def test_rounding_to_nothing_gives_zero():
     assert str(result["r"].to_pylist()) == "[0.0]"
     result = keuka.match("SELECT round(x, :p) AS r FROM S", [{"t": 1, "x": 5e300}], time="t", params={"p": -(2**63)})
     assert result["r"].to_pylist() == [0.0]
+
+
+def test_many_more_matches_than_events_come_in_bounded_pieces():
+    n = 6_000
+    table = pa.table({"t": range(n)})
+    prepared = prepare("SELECT t_1, t FROM S FOLD {TRUE, TRUE} S", table, time="t")
+    sizes = [batch.rows.num_rows for batch in run(prepared.tables, prepared.opened)]
+    assert sum(sizes) == n * (n - 1) // 2
+    assert max(sizes) < 9_000_000
+
+
+def test_a_word_is_a_path_and_text_has_blanks():
+    for missing in ("rules/", "rules.txt", "nowhere.cel"):
+        with pytest.raises(keuka.QueryError) as raised:
+            keuka.query(missing)
+        assert raised.value.code == "K104"
+
+
+def test_explain_without_streams_says_what_the_text_says():
+    query = keuka.cel("SELECT * FROM FILTER {price > :least} (S)")
+    assert query.explain() == "reads S\nparameters least\ngive the streams to see algebra, rules and automata\n"
+    with pytest.raises(keuka.DataError):
+        query.explain(format="dot")
+
+
+def test_a_query_that_reads_only_itself_is_a_circle():
+    with pytest.raises(keuka.QueryError) as raised:
+        keuka.match("SELECT * FROM Q PUBLISH Q", ROWS, time="t")
+    assert raised.value.code == "K305"
+
+
+def test_rounding_does_not_depend_on_the_locale():
+    program = (
+        "import locale, keuka\n"
+        "for name in ('de_DE.UTF-8', 'fr_FR.UTF-8', 'C.UTF-8'):\n"
+        "    try:\n        locale.setlocale(locale.LC_ALL, name)\n        break\n"
+        "    except locale.Error:\n        pass\n"
+        "print(keuka.match('SELECT round(x, 2) AS r FROM S', [{'t': 1, 'x': 2.675}], time='t')['r'].to_pylist())"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[2.68]\n"

@@ -308,8 +308,8 @@ def test_errors_are_coloured_on_a_terminal_unless_no_color_is_set():
         os.close(terminal)
         return text
 
-    assert message(NO_COLOR="").startswith("\x1b[31m\x1b[1merror[K513]")
-    assert message(NO_COLOR="1").startswith("error[K513]")
+    assert message(NO_COLOR="").startswith("\x1b[31m\x1b[1merror[K104]")
+    assert message(NO_COLOR="1").startswith("error[K104]")
 
 
 def test_a_reader_that_goes_away_is_no_error():

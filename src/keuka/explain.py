@@ -26,6 +26,14 @@ def explain(program: Program, plan: Plan, *, verbose: bool = False, format: str 
     return as_text(stages)
 
 
+def explain_text_alone(inputs_: tuple[str, ...], parameters: tuple[str, ...], format: str) -> str:
+    """What a query says before its streams are known."""
+    if format == "json":
+        return json.dumps({"inputs": list(inputs_), "parameters": list(parameters)}, indent=2)
+    lines = [f"reads {', '.join(inputs_)}", f"parameters {', '.join(parameters) or 'none'}"]
+    return "\n".join([*lines, "give the streams to see algebra, rules and automata"]) + "\n"
+
+
 def describe(program: Program, plan: Plan, verbose: bool) -> dict[str, Any]:
     """All stages as plain values."""
     outputs = list(zip(output_names(program), [operator for _, operator in program.outputs], strict=True))

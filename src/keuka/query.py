@@ -8,42 +8,52 @@ from __future__ import annotations
 import logging
 import os
 import time as clock
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from keuka.algebra.operators import Filter, Operator, Program, Published, Source, inputs
+from keuka.algebra.operators import Program
 from keuka.automaton.tables import Tables
 from keuka.diagnostics import Diagnostic, SourceText, listing, similar
 from keuka.errors import QueryError, data_error
-from keuka.events.contributors import result_schema
-from keuka.events.matches import convert
+from keuka.events.matches import convert, header_names, result_schema
 from keuka.events.order import common_axis
 from keuka.events.sources import OpenStream, Stream, open_stream
-from keuka.explain import explain
-from keuka.expressions import FIRST, Call, Column, Literal
+from keuka.explain import explain, explain_text_alone
 from keuka.languages.cel import lower as cel_lower
-from keuka.languages.cel.syntax import CelFile, parse
+from keuka.languages.cel.syntax import parse as parse_cel
 from keuka.plan.planner import Plan, compile_tables, output_names, plan
-from keuka.plan.rules import with_inputs
+from keuka.plan.type_column import split_by_type
 from keuka.run.embedded import run
 from keuka.schema import StreamType, Type
 
 log = logging.getLogger("keuka")
 
-LANGUAGES = {"cel": ".cel"}  # language -> suffix of its files
 EVENTS = "events"  # what one table of all events is called where it was given no name
-HEADER_NAMES = ("_start", "_end", "_id", "_contributors")
+
+
+@dataclass(frozen=True)
+class Language:
+    """What a query language must offer: from text to a syntax tree, and from trees to the algebra."""
+
+    suffix: str  # of its files
+    parse: Callable[[SourceText], Any]
+    lower: Callable[[tuple[Any, ...], Mapping[str, StreamType], Mapping[str, object]], Program]
+    inputs: Callable[[tuple[Any, ...]], tuple[str, ...]]
+    parameters: Callable[[tuple[Any, ...]], tuple[str, ...]]
+
+
+LANGUAGES = {"cel": Language(".cel", parse_cel, cel_lower.lower, cel_lower.inputs, cel_lower.parameters)}
 
 
 @dataclass(frozen=True)
 class Query:
     """One or more parsed queries that may read each other's published streams. Made by `cel` and `query`."""
 
-    files: tuple[CelFile, ...]
+    files: tuple[Any, ...]  # syntax trees of the language
     language: str
 
     def __repr__(self) -> str:
@@ -57,7 +67,7 @@ class Query:
         >>> keuka.cel("SELECT * FROM FILTER {Volume > :v} (Stock)").parameters
         ('v',)
         """
-        return cel_lower.parameters(self.files)
+        return LANGUAGES[self.language].parameters(self.files)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -67,7 +77,7 @@ class Query:
         >>> keuka.cel("SELECT * FROM Stock NEXT News").inputs
         ('Stock', 'News')
         """
-        return cel_lower.inputs(self.files)
+        return LANGUAGES[self.language].inputs(self.files)
 
     def output_schema(
         self, streams: Any, *, params: Mapping[str, object] | None = None, output: str | None = None, **options: Any
@@ -87,17 +97,15 @@ class Query:
     ) -> str:
         """How the query runs: its algebra, the rules that changed the plan, the automata and their indices.
 
-        Names and types come from the streams, so data (or an empty table with the right columns) must be given. `verbose` adds
-        the algebra after every rule; `format` is "text", "json" or "dot".
+        Names and types come from the streams: give the data, or empty tables with the same columns. Without them only what the text
+        alone says is shown. `verbose` adds the algebra after every rule; `format` is "text", "json" or "dot".
         """
         if format not in ("text", "json", "dot"):
             raise ValueError(f"format must be 'text', 'json' or 'dot', not {format!r}")
+        if streams is None and format == "dot":
+            raise data_error("K505", f"a drawing needs the columns of {listing(self.inputs)}", "give the data, or empty tables like it")
         if streams is None:
-            raise data_error(
-                "K505",
-                f"explain needs the columns of {listing(self.inputs)}",
-                "give the data, or an empty table with the same columns",
-            )
+            return explain_text_alone(self.inputs, self.parameters, format)
         prepared = prepare(self, streams, params=params, **options)
         return explain(prepared.program, prepared.plan, verbose=verbose, format=format)
 
@@ -131,33 +139,38 @@ def cel(text: str, *, name: str = "<query>") -> Query:
     >>> rises.inputs
     ('Stock',)
     """
-    return Query((parse(SourceText(name, text)),), "cel")
+    return Query((parse_cel(SourceText(name, text)),), "cel")
 
 
 def query(path_or_text: str | os.PathLike[str], language: str | None = None) -> Query:
     """A query from a file, from all query files of a directory, or from text.
 
-    The language follows from a file's suffix (`.cel`); text is CEL unless `language` says otherwise.
+    Text without blanks is taken for a path. A file is in the language of its suffix (`.cel`) unless `language` says otherwise; text is
+    CEL.
     """
     if language is not None and language not in LANGUAGES:
         raise ValueError(f"unknown language {language!r}; the languages are {', '.join(LANGUAGES)}")
     path = _as_path(path_or_text)
+    chosen = language or "cel"
     if path is None:
-        return cel(str(path_or_text))
-    files = sorted(path.glob("*.cel")) if path.is_dir() else [path]
+        return Query((LANGUAGES[chosen].parse(SourceText("<query>", str(path_or_text))),), chosen)
+    suffix = LANGUAGES[chosen].suffix
+    files = sorted(path.glob(f"*{suffix}")) if path.is_dir() else [path]
     if not files:
-        raise QueryError(Diagnostic("K104", f"there is no query file (`*.cel`) in `{path}`"))
-    return Query(tuple([parse(SourceText(str(file), _read_text(file))) for file in files]), "cel")
+        raise QueryError(Diagnostic("K104", f"there is no query file (`*{suffix}`) in `{path}`"))
+    if language is None and files[0].suffix != suffix:
+        message = f"the language of `{path}` is not known from its name"
+        raise QueryError(Diagnostic("K104", message, help=(f"name it `*{suffix}`, or say `language=`",)))
+    return Query(tuple([LANGUAGES[chosen].parse(SourceText(str(file), _read_text(file))) for file in files]), chosen)
 
 
 def _as_path(path_or_text: str | os.PathLike[str]) -> Path | None:
-    """A path if it is one or looks like one: a single word with the suffix of a language, or something that exists."""
+    """A path if it is one or can be nothing else: every query has blanks in it."""
     if not isinstance(path_or_text, str):
         return Path(path_or_text)
-    if "\n" in path_or_text or len(path_or_text) > 1024:
-        return None
-    path = Path(path_or_text)
-    return path if path.suffix in LANGUAGES.values() or os.path.exists(path) else None
+    looks_like_one = path_or_text and not any(c.isspace() for c in path_or_text)
+    exists = "\n" not in path_or_text and "\0" not in path_or_text and len(path_or_text) < 1024 and os.path.exists(path_or_text)
+    return Path(path_or_text) if looks_like_one or exists else None
 
 
 def _read_text(file: Path) -> str:
@@ -267,6 +280,8 @@ def prepare(
     began = clock.perf_counter()
     parsed = query_ if isinstance(query_, Query) else query(query_, language)
     said = {"time": time, "lateness": lateness, "unit": unit, "sort": sort or None}
+    if not parsed.inputs:
+        LANGUAGES[parsed.language].lower(parsed.files, {}, params or {})  # nothing but a circle reads no stream, and it is refused there
     opened = _open(parsed, streams, said, type_column)
     if opened:
         common_axis(opened)  # streams on different clocks are a mistake in the data, not in the query
@@ -274,30 +289,31 @@ def prepare(
         types: dict[str, StreamType] = {stream.name: stream.type for stream in opened}
     else:
         types = dict.fromkeys(parsed.inputs, opened[0].type)
-    program = cel_lower.lower(parsed.files, types, params or {})
+    program = LANGUAGES[parsed.language].lower(parsed.files, types, params or {})
     if type_column is not None:
         program = _by_type(program, opened[0], type_column)
     names = output_names(program)
-    _check_header_names(program)
-    planned = plan(program, _chosen(outputs, names), contributors=contributors)
+    chosen = _chosen(outputs, names)
+    _check_header_names(program, chosen, header_names(contributors))
+    planned = plan(program, chosen, contributors=contributors)
     tables = compile_tables(planned)
     log.info("planned %s in %.1f ms", listing(names, 4), 1000 * (clock.perf_counter() - began))
     return Prepared(opened, program, planned, tables)
 
 
-def _check_header_names(program: Program) -> None:
-    """Result tables have columns of their own; a query's may not have their names."""
-    for _, operator in program.outputs:
+def _check_header_names(program: Program, chosen: tuple[str, ...], header: tuple[str, ...]) -> None:
+    """Result tables have columns of their own; those of the query may not have their names."""
+    for output, (_, operator) in zip(output_names(program), program.outputs, strict=True):
         for attribute in operator.schema.names:
-            if attribute in HEADER_NAMES:
+            if output in chosen and attribute in header:
                 message = f"a column of the result is named `{attribute}`, which every result has of its own"
                 help = f"rename it in the SELECT: `{attribute} AS {attribute.strip('_')}`, or leave it out"
                 raise QueryError(Diagnostic("K208", message, operator.span, help=(help,)))
 
 
-def _chosen(outputs: tuple[str, ...] | None, names: tuple[str, ...]) -> tuple[str, ...] | None:
+def _chosen(outputs: tuple[str, ...] | None, names: tuple[str, ...]) -> tuple[str, ...]:
     if outputs is None:
-        return None
+        return names
     for name in outputs:
         if name not in names:
             help = (*similar(name, names), f"the query set publishes {listing(names)}")
@@ -347,20 +363,7 @@ def _by_type(program: Program, stream: OpenStream, type_column: str) -> Program:
     if stream.name in [name for name, _ in program.outputs]:
         message = f"a query publishes `{stream.name}`, which is the name of the table with all events"
         raise QueryError(Diagnostic("K306", message, help=("publish under another name, or give the table another: {name: table}",)))
-    column = Column(FIRST, index, Type.STRING, type_column)
-    published: dict[str, Operator] = {}
-
-    def reads(operator: Operator) -> Operator:
-        if isinstance(operator, Source):
-            named = Literal(operator.stream, Type.STRING)
-            return Filter(Source(stream.name, schema, operator.span), Call("eq", (column, named), Type.BOOLEAN), operator.span)
-        if isinstance(operator, Published):
-            if operator.name not in published:
-                published[operator.name] = reads(operator.input)
-            return replace(operator, input=published[operator.name])
-        return with_inputs(operator, [reads(i) for i in inputs(operator)])
-
-    return Program(tuple([(name, reads(operator)) for name, operator in program.outputs]))
+    return split_by_type(program, stream.name, schema, index)
 
 
 def _collect(prepared: Prepared) -> dict[str, Any]:

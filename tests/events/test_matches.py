@@ -187,7 +187,7 @@ def leaves(n: int, seed: int = 0) -> tuple[Any, Any, Any]:
 def test_the_ids_of_matches_are_the_same_in_every_version() -> None:
     offsets = np.array([0, 1, 3, 3])
     lo, hi, tags = np.arange(3, dtype=np.uint64), np.arange(3, 6, dtype=np.uint64), np.array([0, 1, 0])
-    assert match_ids(QUERY, offsets, lo, hi, tags) == GOLDEN_MATCHES
+    assert match_ids(QUERY, offsets, lo, hi, tags).to_pylist() == GOLDEN_MATCHES
 
 
 def test_a_match_is_known_by_query_contributors_tags_and_their_order() -> None:
@@ -196,7 +196,7 @@ def test_a_match_is_known_by_query_contributors_tags_and_their_order() -> None:
 
     def one(query: bytes = QUERY, order: Sequence[int] = (0, 1, 2), tags: Any = tags) -> str:
         at = np.array(order)
-        (id,) = match_ids(query, np.array([0, len(at)]), lo[at], hi[at], tags[at])
+        (id,) = match_ids(query, np.array([0, len(at)]), lo[at], hi[at], tags[at]).to_pylist()
         return id
 
     different = [
@@ -209,7 +209,7 @@ def test_a_match_is_known_by_query_contributors_tags_and_their_order() -> None:
         one(tags=tags[::-1] + np.array([0, 1, 0])),
     ]
     assert len(set(different)) == len(different)
-    assert match_ids(QUERY, offsets, lo, hi, tags) == [one()]
+    assert match_ids(QUERY, offsets, lo, hi, tags).to_pylist() == [one()]
     assert all(len(id) == 32 and set(id) <= set("0123456789abcdef") for id in different)
 
 
@@ -217,10 +217,10 @@ def test_a_match_is_known_by_query_contributors_tags_and_their_order() -> None:
 def test_ids_do_not_depend_on_the_matches_beside_them(lengths: list[int], seed: int) -> None:
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     lo, hi, tags = leaves(int(offsets[-1]), seed)
-    together = match_ids(QUERY, offsets, lo, hi, tags)
+    together = match_ids(QUERY, offsets, lo, hi, tags).to_pylist()
     alone = []
     for begin, end in pairwise(offsets):
-        alone += match_ids(QUERY, np.array([0, end - begin]), lo[begin:end], hi[begin:end], tags[begin:end])
+        alone += match_ids(QUERY, np.array([0, end - begin]), lo[begin:end], hi[begin:end], tags[begin:end]).to_pylist()
     assert together == alone
 
 

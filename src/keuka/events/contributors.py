@@ -13,21 +13,9 @@ import pyarrow as pa
 
 from keuka.events.carried import CarriedColumn
 from keuka.events.columns import Int64Array
-from keuka.events.matches import match_ids, source_ids
+from keuka.events.matches import CONTRIBUTOR, hex_texts, match_ids, source_ids
 from keuka.events.order import EventBatch
 from keuka.events.sources import OpenStream
-from keuka.schema import Schema, TimeAxis
-
-CONTRIBUTOR = pa.struct([pa.field("stream", pa.string()), pa.field("id", pa.string())])
-
-
-def result_schema(schema: Schema, axis: TimeAxis, contributors: bool) -> pa.Schema:
-    """The columns of a result table: the query's, then the header."""
-    fields = [pa.field(a.name, a.arrow) for a in schema.attributes]
-    fields += [pa.field("_start", axis.arrow), pa.field("_end", axis.arrow)]
-    if contributors:
-        fields += [pa.field("_id", pa.string()), pa.field("_contributors", pa.list_(CONTRIBUTOR))]
-    return pa.schema(fields)
 
 
 class Contributors:
@@ -37,7 +25,7 @@ class Contributors:
         self._streams = streams
         self._low = [CarriedColumn(pa.uint64()) for _ in streams]
         self._high = [CarriedColumn(pa.uint64()) for _ in streams]
-        self._texts = [CarriedColumn(pa.string()) for _ in streams]
+        self._texts = [CarriedColumn(pa.string()) if stream.id is not None else None for stream in streams]
 
     def __len__(self) -> int:
         return sum([len(column) for column in self._low])
@@ -47,18 +35,16 @@ class Contributors:
         low, high = source_ids(stream.name, batch, stream.id)
         self._low[source].append(first_number, pa.array(low))
         self._high[source].append(first_number, pa.array(high))
-        if stream.id is not None:
-            texts = batch.table.column(stream.id).cast(pa.string())
-        else:
-            digits = np.column_stack([low, high]).astype(">u8").tobytes().hex()
-            texts = pa.array([digits[i : i + 32] for i in range(0, len(digits), 32)], pa.string())
-        self._texts[source].append(first_number, texts)
+        texts = self._texts[source]
+        if texts is not None:
+            texts.append(first_number, batch.table.column(stream.id).cast(pa.string()))
 
     def forget_all_but(self, sources: Int64Array, numbers: Int64Array) -> None:
         for source in range(len(self._streams)):
             kept = numbers[sources == source]
-            for columns in (self._low, self._high, self._texts):
-                columns[source].forget_all_but(kept)
+            for column in (self._low[source], self._high[source], self._texts[source]):
+                if column is not None:
+                    column.forget_all_but(kept)
 
     def columns(
         self, fingerprint: bytes, offsets: Int64Array, sources: Int64Array, numbers: Int64Array, tags: Int64Array
@@ -71,10 +57,11 @@ class Contributors:
             places.append(chosen)
             low.append(self._low[source].take(numbers[chosen]))
             high.append(self._high[source].take(numbers[chosen]))
-            texts.append(self._texts[source].take(numbers[chosen]))
+            known = self._texts[source]
+            texts.append(hex_texts(low[-1].to_numpy(), high[-1].to_numpy()) if known is None else known.take(numbers[chosen]))
             names.append(pa.array([stream.name], pa.string()).take(pa.array(np.zeros(len(chosen), np.int64))))
         order = pa.array(np.argsort(np.concatenate(places), kind="stable"))
         leaf_low, leaf_high, ids, streams = [pa.concat_arrays(parts).take(order) for parts in (low, high, texts, names)]
         matches = match_ids(fingerprint, offsets, leaf_low.to_numpy(), leaf_high.to_numpy(), tags)
         flat = pa.StructArray.from_arrays([streams, ids], fields=list(CONTRIBUTOR))
-        return [pa.array(matches, pa.string()), pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), flat)]
+        return [matches, pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), flat)]

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from keuka.events.columns import ByteArray, Int32Array, Int64Array, string_layout, validity
 from keuka.events.order import EventBatch
+from keuka.schema import Schema, TimeAxis
 
 UInt64Array = npt.NDArray[np.uint64]
 
@@ -23,7 +24,20 @@ UInt64Array = npt.NDArray[np.uint64]
 SEEDS = (np.uint64(0x243F6A8885A308D3), np.uint64(0x13198A2E03707344))
 BASES = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F))
 NULL = np.uint64(0xA4093822299F31D0)
+CONTRIBUTOR = pa.struct([pa.field("stream", pa.string()), pa.field("id", pa.string())])
 CANONICAL_NAN = np.uint64(0x7FF8000000000000)
+
+
+def result_schema(schema: Schema, axis: TimeAxis, contributors: bool) -> pa.Schema:
+    """The columns of a result table: the query's, then the header."""
+    types = [axis.arrow, axis.arrow, pa.string(), pa.list_(CONTRIBUTOR)]
+    fields = [pa.field(a.name, a.arrow) for a in schema.attributes]
+    return pa.schema(fields + [pa.field(n, t) for n, t in zip(header_names(contributors), types, strict=False)])
+
+
+def header_names(contributors: bool) -> tuple[str, ...]:
+    """The columns that results have of their own."""
+    return ("_start", "_end", "_id", "_contributors") if contributors else ("_start", "_end")
 
 
 def convert(table: pa.Table, kind: str) -> Any:
@@ -69,7 +83,7 @@ def source_ids(stream: str, batch: EventBatch, id_column: str | None) -> tuple[U
     return lanes[0], lanes[1]
 
 
-def match_ids(query: bytes, offsets: Int64Array, leaf_lo: UInt64Array, leaf_hi: UInt64Array, leaf_tags: Int64Array) -> list[str]:
+def match_ids(query: bytes, offsets: Int64Array, leaf_lo: UInt64Array, leaf_hi: UInt64Array, leaf_tags: Int64Array) -> pa.Array:
     """Ids of matches as 32 hexadecimal digits, from the 16-byte hash of the query and the ids of their contributors.
 
     Match m has the leaves offsets[m] to offsets[m + 1], in order; a tag says which input or side of a union a leaf came
@@ -83,8 +97,14 @@ def match_ids(query: bytes, offsets: Int64Array, leaf_lo: UInt64Array, leaf_hi: 
         value = _polynomial(digits, offsets, lengths, BASES[lane])
         salt = np.uint64(int.from_bytes(query[8 * lane : 8 * lane + 8], "little"))
         hashed.append(_mixed(value + _mixed(lengths.astype(np.uint64) + salt)))
-    digits_text = np.column_stack(hashed).astype(">u8").tobytes().hex()
-    return [digits_text[i : i + 32] for i in range(0, len(digits_text), 32)]
+    return hex_texts(hashed[0], hashed[1])
+
+
+def hex_texts(low: UInt64Array, high: UInt64Array) -> pa.Array:
+    """Both lanes as 32 hexadecimal digits."""
+    digits = np.column_stack([low, high]).astype(">u8").tobytes().hex().encode()
+    offsets = np.arange(0, 32 * len(low) + 1, 32, dtype=np.int32)
+    return pa.Array.from_buffers(pa.string(), len(low), [None, pa.py_buffer(offsets), pa.py_buffer(digits)])
 
 
 def _polynomial(digits: UInt64Array, offsets: Int64Array, lengths: Int64Array, base: np.uint64) -> UInt64Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -11,11 +12,13 @@ from fractions import Fraction
 from keuka.diagnostics import Diagnostic, Span
 from keuka.errors import QueryError
 from keuka.expressions import Call, Expression, Literal
-from keuka.schema import MAX_TICK, Type
+from keuka.schema import MAX_TICK, MICROSECONDS, Type
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 NUMERIC = frozenset([Type.INTEGER, Type.DOUBLE])
+_NUMBER = r"-?[0-9]+(?:\.[0-9]+)?"
+_QUOTED = re.compile(rf"(['\"])\s*({_NUMBER}(?:\s*([a-z]+))?)\s*\1", re.IGNORECASE)
 
 
 def wrong_type(message: str, at: Expression, *help: str) -> QueryError:
@@ -120,13 +123,29 @@ def unify(expressions: Sequence[Expression], task: str) -> tuple[Expression, ...
     return tuple(united)
 
 
+def without_quotes(expression: Expression) -> tuple[str, ...]:
+    """A help line if this is a number or a duration that someone wrote in quotes."""
+    quoted = None if expression.span is None else _QUOTED.fullmatch(expression.span.text)
+    if quoted is None or (quoted[3] is not None and quoted[3].lower() not in MICROSECONDS):
+        return ()
+    return (f"write `{quoted[2]}`, without quotes",)
+
+
 def _no_common_type(task: str, expression: Expression, other: Expression) -> QueryError:
     help: tuple[str, ...] = ()
     if {expression.type, other.type} == {Type.TIMESTAMP, Type.STRING}:
         help = ("only a text written in the query can be read as a time: `'2024-05-01T09:30:00'`",)
     elif {expression.type, other.type} == {Type.TIMESTAMP, Type.INTEGER}:
         help = ("a time is written `'2024-05-01T09:30:00'`; the difference of two timestamps is an integer",)
+    elif {expression.type, other.type} - NUMERIC == {Type.STRING}:
+        text, number = (expression, other) if expression.type is Type.STRING else (other, expression)
+        help = without_quotes(text) or _with_quotes(number) or ("text and numbers are not converted into each other",)
     return wrong_type(f"cannot {task} {described(other.type)} and {described(expression.type)}", expression, *help)
+
+
+def _with_quotes(expression: Expression) -> tuple[str, ...]:
+    written = "" if expression.span is None else expression.span.text
+    return (f"as text it stands in quotes: `'{written}'`",) if re.fullmatch(_NUMBER, written) else ()
 
 
 def _timestamp(literal: Literal) -> Literal:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from keuka.diagnostics import Diagnostic, Span, listing, similar
 from keuka.errors import QueryError
 from keuka.expressions import Call, Expression, Literal
-from keuka.languages.coercion import NUMERIC, as_type, retype, unify, wrong_type
+from keuka.languages.coercion import NUMERIC, as_type, retype, unify, without_quotes, wrong_type
 from keuka.languages.values import Name
 from keuka.schema import Type
 
@@ -35,7 +35,7 @@ def check_function(name: Name, n_arguments: int, span: Span) -> None:
     operation = _SYNONYMS.get(name.text.lower(), name.text.lower())
     if operation not in FUNCTIONS:
         known = {*FUNCTIONS, *_SYNONYMS}
-        help = _AGGREGATES.get(operation) or (*similar(name.text.lower(), known), f"functions: {listing(sorted(known), 20)}")
+        help = ADVICE.get(operation) or (*similar(name.text.lower(), known), f"functions: {listing(sorted(known), 20)}")
         raise QueryError(Diagnostic("K206", f"there is no function `{name.text}`", name.span, help=help))
     function = FUNCTIONS[operation]
     if n_arguments < function.fewest or (function.most is not None and n_arguments > function.most):
@@ -56,7 +56,7 @@ def number(expression: Expression, task: str) -> Expression:
         return expression
     if expression.type is Type.NULL:
         return retype(expression, Type.INTEGER)
-    raise wrong_type(f"{task} needs a number", expression)
+    raise wrong_type(f"{task} needs a number", expression, *without_quotes(expression))
 
 
 def string(expression: Expression, task: str) -> Expression:
@@ -130,11 +130,19 @@ FUNCTIONS = {
     "concat": Function(1, None, _concat),
 }
 _SYNONYMS = {"ceiling": "ceil", "substr": "substring"}
-_FOLDS = "functions work on the values of one event; sums and counts over events are kept by a FOLD: `$.cnt + 1 AS cnt`"
-_AGGREGATES = {
+_FOLDS = (
+    "functions work on the values of one event; sums and counts over events are kept by a FOLD: `$.cnt + 1 AS cnt`",
+    "what GROUP BY does, its first condition does: `FOLD {$2.key = $.key, TRUE, $.cnt + 1 AS cnt} stream`",
+)
+_COALESCE = ("`coalesce(a, b)` is the first value that is not NULL",)
+_CASE = ("write `CASE WHEN condition THEN value ELSE other END`",)
+_CAST = ("values are not cast: integers become doubles by themselves, `floor(x)` and `ceil(x)` make integers of doubles",)
+# How to write what functions of SQL do that are none here.
+ADVICE = {
     "min": ("`least(a, b)` is the smaller of two values; over events: `least($.low, $2.Price) AS low` in a FOLD",),
     "max": ("`greatest(a, b)` is the larger of two values; over events: `greatest($.high, $2.Price) AS high` in a FOLD",),
-    "count": (_FOLDS,),
-    "sum": (_FOLDS,),
-    "avg": (_FOLDS,),
+    **dict.fromkeys(["count", "sum", "avg"], _FOLDS),
+    **dict.fromkeys(["if", "iff", "iif"], _CASE),
+    **dict.fromkeys(["ifnull", "nvl"], _COALESCE),
+    **dict.fromkeys(["cast", "convert"], _CAST),
 }

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from keuka.diagnostics import Diagnostic, SourceText, Span
+from keuka.diagnostics import Diagnostic, SourceText, Span, similar
+from keuka.languages.functions import ADVICE
 
 if TYPE_CHECKING:
     from lark.exceptions import UnexpectedInput
@@ -27,26 +28,41 @@ class Phrase:
 
 @dataclass(frozen=True)
 class Mistake:
-    """Where the parser stopped. `found` is empty at the end of the text; `before` is the word or sign in front of it."""
+    """Where the parser stopped. `found` is empty at the end of the text; `before` is the word or sign in front of it.
+
+    `function` is the word before the innermost open parenthesis; `causes` says what is wrong where that is certain.
+    """
 
     found: str
     before: str
+    function: str
     expected: frozenset[str]  # terminals
     keywords: frozenset[str]
+    causes: tuple[str, ...] = ()
+
+    @property
+    def is_word(self) -> bool:
+        """A word that is no keyword."""
+        return (self.found[:1].isalpha() or self.found[:1] in ("_", "`")) and self.found.upper() not in self.keywords
 
     @property
     def is_name(self) -> bool:
-        return (self.found[:1].isalpha() or self.found[:1] in ("_", "`")) and self.found.upper() not in self.keywords
+        """A word that nothing else explains: a name the user gave, in the wrong place."""
+        return self.is_word and not self.causes
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """How a language speaks of its syntax. `foreign` explains words of other languages; `hints` looks at the whole mistake."""
+    """How a language speaks of its syntax. `foreign` explains words of other languages; `hints` looks at the whole mistake.
+
+    `prefixes` are the foreign words that pass for a name until something follows them: `DISTINCT Name`, `SEQ(A, B)`.
+    """
 
     language: str
     example: str
     phrases: tuple[Phrase, ...]
     foreign: Mapping[str, str]
+    prefixes: frozenset[str]
     hints: Callable[[Mistake], tuple[str, ...]]
 
 
@@ -69,13 +85,13 @@ NAME_PHRASES = (
 _SIGNS = {"LPAR": "(", "RPAR": ")", "LBRACE": "{", "RBRACE": "}", "COMMA": ",", "SEMICOLON": ";", "STAR": "*"}
 _OPENED_BY = {")": "(", "}": "{", "]": "["}
 
-_WORD = re.compile(r"[^\W\d]\w*|\$[0-9]*\.?|[0-9]\w*|<=|>=|<>|!=|==|&&|\|\||.", re.DOTALL)
+_WORD = re.compile(r"'(?:[^'\n]|'')*'|\"(?:[^\"\n]|\"\")*\"|[^\W\d]\w*|\$[0-9]*\.?|[0-9]\w*|<=|>=|<>|!=|==|&&|\|\||.", re.DOTALL)
 # What brackets are looked for in: whole strings, names in backticks and comments count as one piece each.
 _PIECE = re.compile(r"'(?:[^'\n]|'')*'|\"(?:[^\"\n]|\"\")*\"|`[^`\n]*`|--[^\n]*|/\*.*?\*/|\w+|[\s\ufeff]+|.", re.DOTALL)
 _UNENDED = {"'": "text", '"': "text", "`": "name", "/*": "comment"}
 
 _SLIPS = {
-    "==": "`=` compares",
+    "==": "write one `=`: it compares, and nothing is assigned with it",
     "&&": "write `AND`",
     "&": "write `AND`",
     "||": "write `OR`, or `concat(a, b)` to join texts",
@@ -85,6 +101,7 @@ _SLIPS = {
     "=>": "write `>=`",
     "^": "there is no operator for powers",
     "[": "a list of values stands in parentheses: `Name IN ('IBM', 'MSFT')`",
+    **dict.fromkeys("‘’‚“”„", "text stands in straight quotes: `'IBM'`"),
 }
 
 
@@ -103,8 +120,9 @@ def explain_mistake(vocabulary: Vocabulary, keywords: frozenset[str], source: So
     found = "" if word is None else word[0]
     # The parser's own list also has terminals of rules that would fail right after; `accepts` tries each.
     expected = frozenset(error.interactive_parser.accepts())  # type: ignore[no-untyped-call]
-    mistake = Mistake(found, pieces[-1][1] if pieces else "", expected, keywords)
     opened = _open_brackets(pieces)
+    mistake = Mistake(found, pieces[-1][1] if pieces else "", _function(pieces, opened), expected, keywords)
+    mistake = replace(mistake, causes=_causes(vocabulary, mistake))
     if not found and opened:
         return _never_closed(source, opened[-1], vocabulary.hints(mistake))
     span = Span(source, offset, offset + len(found)) if found else _after_last(source, pieces)
@@ -144,6 +162,27 @@ def _open_brackets(pieces: list[tuple[int, str]]) -> list[tuple[int, str]]:
     return opened
 
 
+def _function(pieces: list[tuple[int, str]], opened: list[tuple[int, str]]) -> str:
+    position = pieces.index(opened[-1]) if opened and opened[-1][1] == "(" else 0
+    return pieces[position - 1][1] if position > 0 else ""
+
+
+def _causes(vocabulary: Vocabulary, mistake: Mistake) -> tuple[str, ...]:
+    """What leaves no doubt: a sign or word of another language, a function that is none of ours, a misspelt keyword."""
+    found, word, before = mistake.found, mistake.found.upper(), mistake.before.upper()
+    slip = _SLIPS.get(found) or _SLIPS.get(mistake.before + found)
+    causes = [slip] if slip else []
+    if word in vocabulary.foreign:
+        causes.append(vocabulary.foreign[word])
+    if before in vocabulary.prefixes:
+        causes.append(vocabulary.foreign[before])
+    causes += ADVICE.get(mistake.function.lower(), ())
+    if mistake.is_word and not causes:
+        # Of two letters, one that is wrong leaves too little to guess from.
+        causes += similar(word, [keyword for keyword in mistake.expected & mistake.keywords if len(keyword) > 2])
+    return tuple(causes)
+
+
 def _unended(source: SourceText, offset: int) -> Diagnostic | None:
     """A quoted text, a name in backticks or a comment that begins here and has no end."""
     text = source.text
@@ -172,11 +211,7 @@ def _after_last(source: SourceText, pieces: list[tuple[int, str]]) -> Span:
 
 def _help(vocabulary: Vocabulary, mistake: Mistake, source: SourceText, opened: list[tuple[int, str]]) -> tuple[str, ...]:
     found, word = mistake.found, mistake.found.upper()
-    slip = _SLIPS.get(found) or _SLIPS.get(mistake.before + found)
-    help = [slip] if slip else []
-    if word in vocabulary.foreign:
-        help.append(vocabulary.foreign[word])
-    help += _bracket_help(mistake, source, opened)
+    help = [*mistake.causes, *_bracket_help(mistake, source, opened)]
     if mistake.before == "," and word in mistake.keywords | {")", "}", ";", ""}:
         help.append("remove the `,` before it, or add what should follow")
     elif word in mistake.keywords and mistake.expected & _NAMES and found != word:
@@ -185,7 +220,7 @@ def _help(vocabulary: Vocabulary, mistake: Mistake, source: SourceText, opened: 
         help.append("durations have the units us, ms, s, min, hours, days or weeks: `10 min`")
     if found[:1].isdigit() and "DASHED_NAME" in mistake.expected:
         help.append("a name begins with a letter; any other stands in backticks")
-    if re.fullmatch("[<>=!]+", found) and "AND" in mistake.expected and not slip:
+    if re.fullmatch("[<>=!]+", found) and "AND" in mistake.expected and not mistake.causes:
         help.append("comparisons do not chain; write `a < b AND b < c`")
     return (*help, *[hint for hint in vocabulary.hints(mistake) if hint not in help])
 

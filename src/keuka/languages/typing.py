@@ -82,6 +82,10 @@ def predicate(value: Value, scope: Scope, place: str) -> Expression | None:
         return None
 
 
+def misplaced_duration(value: Dur, help: str) -> QueryError:
+    return QueryError(Diagnostic("K211", "DUR cannot stand here", value.span, help=(help,)))
+
+
 def _leaf(value: Value, scope: Scope) -> Expression | None:
     match value:
         case Constant():
@@ -93,7 +97,7 @@ def _leaf(value: Value, scope: Scope) -> Expression | None:
             return _given(value, scope, scope.tick_us)
         case Dur():
             if scope.no_duration:
-                raise QueryError(Diagnostic("K211", "DUR cannot stand here", value.span, help=(scope.no_duration,)))
+                raise misplaced_duration(value, scope.no_duration)
             return Duration(value.span)
         case Reference():
             column = scope.column(value)

@@ -16,7 +16,8 @@ from keuka.errors import KeukaError, data_error
 from keuka.events.carried import CarriedColumn
 from keuka.events.clocks import show_time
 from keuka.events.columns import ByteArray, Int32Array, Int64Array, from_kernel, to_kernel
-from keuka.events.contributors import Contributors, result_schema
+from keuka.events.contributors import Contributors
+from keuka.events.matches import result_schema
 from keuka.events.order import EventBatch, common_axis, in_order
 from keuka.events.sources import OpenStream
 from keuka.kernel import upkeep
@@ -27,6 +28,11 @@ from keuka.schema import Attribute, TimeAxis, Type
 CARRIER_SHIFT = 40
 # Carried events are looked through when twice as many are held as were needed the last time, and never for fewer than this.
 LEAST_CARRIED = 131_072
+
+# A query can have many more matches than events. Steps are cut so that one call of the kernel gives about this many at the
+# most: the number of events grows from FEWEST_ROWS to MOST_ROWS while matches are few, and shrinks when they are not.
+MANY_MATCHES = 500_000
+FEWEST_ROWS, MOST_ROWS = 4_096, 65_536
 
 NO_BYTES: ByteArray = np.empty(0, np.uint8)
 
@@ -64,11 +70,28 @@ def run(
     inputs = [by_name[source.name] for source in tables.sources]
     run_ = _Run(tables, inputs, common_axis(inputs))
     steps = in_order(inputs, run_.columns()) if chunk_rows is None else in_order(inputs, run_.columns(), chunk_rows)
+    n_rows = FEWEST_ROWS
     for step in steps:
-        found = run_.process(step)
-        if on_progress is not None:
-            on_progress(run_.progress())
-        yield from found
+        while step:
+            piece, step = cut(step, n_rows)
+            found = run_.process(piece)
+            if on_progress is not None:
+                on_progress(run_.progress())
+            yield from found
+            n_found = sum([batch.rows.num_rows for batch in found])
+            n_rows = min(2 * n_rows, MOST_ROWS) if n_found < MANY_MATCHES else max(n_rows // 4, 1)
+
+
+def cut(step: dict[str, EventBatch], n_rows: int) -> tuple[dict[str, EventBatch], dict[str, EventBatch]]:
+    """The first epochs of a step, about `n_rows` events of its longest stream, and the rest."""
+    longest = max(step.values(), key=len)
+    if len(longest) <= n_rows:
+        return step, {}
+    last = longest.end[n_rows - 1]
+    bounds = {name: int(np.searchsorted(batch.end, last, side="right")) for name, batch in step.items()}
+    before = {name: batch.slice(0, bounds[name]) for name, batch in step.items() if bounds[name] > 0}
+    after = {name: batch.slice(bounds[name], len(batch)) for name, batch in step.items() if bounds[name] < len(batch)}
+    return before, after
 
 
 class _Run:

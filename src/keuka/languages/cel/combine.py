@@ -6,14 +6,16 @@ from collections import Counter
 
 from keuka.algebra import operators as algebra
 from keuka.diagnostics import Diagnostic, Span, listing, similar
-from keuka.expressions import CANDIDATE, FIRST, LAST, TRUE, Expression
+from keuka.expressions import CANDIDATE, FIRST, LAST, TRUE, Expression, Literal
 from keuka.languages.cel import syntax
 from keuka.languages.cel.context import Context, Lowered, column_of
 from keuka.languages.cel.naming import Chain, FoldNames, chained, collisions, folded, fresh
 from keuka.languages.cel.scopes import in_fold, in_next
 from keuka.languages.coercion import as_type, described
 from keuka.languages.typing import Scope, predicate, typed
-from keuka.schema import Attribute, Schema, Type
+from keuka.schema import ARROW_OF, Attribute, Schema, Type
+
+_DUR_IN_ASSIGNMENT = "DUR is for the two conditions of FOLD; what it assigns subtracts times: `$2.ts - $1.ts`"
 
 
 def lower_next(stream: syntax.Next, first: Lowered, second: Lowered, context: Context) -> Lowered:
@@ -31,13 +33,14 @@ def lower_next(stream: syntax.Next, first: Lowered, second: Lowered, context: Co
 
 def lower_fold(stream: syntax.Fold, first: Lowered, second: Lowered, context: Context) -> Lowered:
     _check_clocks(first, second, stream.keyword, context)
+    first = _with_assigned(stream, first, context)
     one, two = first.schema, second.schema
     _check_fold_schema(one, two, stream, context)
     assigned = {assignment.name.text for assignment in stream.assignments}
     lookup = in_fold(one, two, assigned)
     scope = context.scope(lookup, first.axis)
     skip, step = predicate(stream.skip, scope, "FOLD"), predicate(stream.step, scope, "FOLD")
-    update = _update(stream, one, two, context.scope(lookup, first.axis, "DUR is for the two conditions of FOLD, not for what it assigns"))
+    update = _update(stream, one, two, context.scope(lookup, first.axis, _DUR_IN_ASSIGNMENT))
     names = folded(first.chain, second.chain, assigned | set(two.names))
     _check_collisions(names.chain, stream.keyword, context)
     operator = algebra.Fold(first.operator, second.operator, skip or TRUE, step or TRUE, update, _fold_schema(one, names), stream.span)
@@ -70,6 +73,23 @@ def _check_fold_schema(one: Schema, two: Schema, stream: syntax.Fold, context: C
     context.note("K301", message, stream.second.span, "the second input", *help)
 
 
+def _with_assigned(stream: syntax.Fold, first: Lowered, context: Context) -> Lowered:
+    """The first input, with a NULL for every name it should have introduced: so the name is reported once, and not where it is used."""
+    missing: dict[str, Expression] = {}
+    for name in [a.name for a in stream.assignments if first.schema.index(a.name.text) is None]:
+        if name.text not in missing:
+            help = (*similar(name.text, first.schema.names), f"introduce it there: `(SELECT *, 0 AS {name.text} FROM ...) FOLD {{...}} ...`")
+            context.note("K302", f"the first input has no attribute `{name.text}` to assign to", name.span, "", *help)
+            missing[name.text] = Literal(None, Type.NULL, name.span)
+    if not missing:
+        return first
+    schema = Schema((*first.schema.attributes, *[Attribute(name, Type.NULL, ARROW_OF[Type.NULL]) for name in missing]))
+    own = [column_of(first.schema, FIRST, index, stream.span) for index in range(len(first.schema.names))]
+    operator = algebra.Map(first.operator, (*own, *missing.values()), schema, stream.span)
+    labels = (*first.chain.labels, *fresh(missing).labels)
+    return Lowered(operator, Chain(labels, first.chain.n_inputs), first.axis)
+
+
 def _update(stream: syntax.Fold, one: Schema, two: Schema, scope: Scope) -> tuple[Expression, ...]:
     """For every attribute of the first input its value after a step."""
     update: list[Expression] = []
@@ -77,13 +97,8 @@ def _update(stream: syntax.Fold, one: Schema, two: Schema, scope: Scope) -> tupl
         candidate = two.index(attribute.name)
         update.append(column_of(one, LAST, index, stream.span) if candidate is None else column_of(two, CANDIDATE, candidate, stream.span))
     for assignment in stream.assignments:
-        value, position = typed(assignment.value, scope), one.index(assignment.name.text)
-        if position is None:
-            name = assignment.name.text
-            help = (*similar(name, one.names), f"introduce it there: `(SELECT *, 0 AS {name} FROM ...) FOLD {{...}} ...`")
-            message = f"the first input has no attribute `{name}` to assign to"
-            scope.findings.append(Diagnostic("K302", message, assignment.name.span, "", help))
-        elif value is not None:
+        value, position = typed(assignment.value, scope), one.names.index(assignment.name.text)
+        if value is not None:
             update[position] = _assigned(assignment, value, one[position], scope)
     for name, count in Counter([assignment.name.text for assignment in stream.assignments]).items():
         if count > 1:

@@ -67,6 +67,12 @@ def in_fold(first: Schema, second: Schema, assigned: Collection[str]) -> Lookup:
     return column
 
 
+def _nearest(name: str, known: Collection[str]) -> tuple[str, ...]:
+    if name in ("_start", "_end"):
+        return ("results get this column; a query uses the time column (`ts - ts_1`), or DUR in a condition",)
+    return similar(name, known)
+
+
 def _decorated(first: Schema, second: Schema, reference: Reference) -> Column:
     if reference.qualifier == "$2.":
         return _one_of(second, CANDIDATE, reference, "the second input")
@@ -79,7 +85,7 @@ def _either(first: Schema, second: Schema, reference: Reference) -> Column:
     if second.index(reference.name) is not None:
         return _one_of(second, CANDIDATE, reference, "the second input")
     help = (
-        *similar(reference.name, (*first.names, *second.names)),
+        *_nearest(reference.name, (*first.names, *second.names)),
         f"the first input has {listing(first.names)}",
         f"the second input has {listing(second.names)}",
     )
@@ -89,7 +95,7 @@ def _either(first: Schema, second: Schema, reference: Reference) -> Column:
 def _one_of(schema: Schema, side: int, reference: Reference, stream: str) -> Column:
     index = schema.index(reference.name)
     if index is None:
-        help = (*similar(reference.name, schema.names), f"{stream} has {listing(schema.names)}")
+        help = (*_nearest(reference.name, schema.names), f"{stream} has {listing(schema.names)}")
         raise QueryError(Diagnostic("K201", f"{stream} has no attribute `{reference.name}`", reference.span, help=help))
     return Column(side, index, schema[index].type, reference.name, reference.span)
 

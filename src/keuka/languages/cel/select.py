@@ -10,6 +10,7 @@ from keuka.errors import QueryError
 from keuka.expressions import FIRST, Column, Expression, Literal, walk
 from keuka.languages.cel import syntax
 from keuka.languages.cel.context import Context, Lowered, column_of
+from keuka.languages.cel.hints import DUR_IN_SELECT
 from keuka.languages.cel.naming import fresh
 from keuka.languages.cel.scopes import in_select
 from keuka.languages.typing import Scope, typed
@@ -22,8 +23,7 @@ def lower_select(query: syntax.Query, lowered: Lowered, context: Context) -> Low
     schema = lowered.schema
     if query.items is None or [item.name for item in query.items] == [None]:
         return Lowered(lowered.operator, fresh(schema.names), lowered.axis)
-    no_duration = "DUR is for the conditions of FILTER, NEXT and FOLD; every result has `_start` and `_end`"
-    scope = context.scope(in_select(schema), lowered.axis, no_duration)
+    scope = context.scope(in_select(schema), lowered.axis, DUR_IN_SELECT)
     columns: dict[str, tuple[Attribute, Expression]] = {}
     for item in query.items:
         for attribute, expression in _item(item, schema, scope):
