@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import struct
 import zlib
 
@@ -84,6 +86,31 @@ def test_a_wrong_number_behind_a_right_checksum_is_refused(tables: Tables):
     struct.pack_into("<I", data, 12, zlib.crc32(bytes(data[24:])))
     with pytest.raises(keuka.QueryError, match="streams and operators do not fit"):
         from_bytes(bytes(data))
+
+
+def test_names_that_do_not_fit_the_arrays_are_refused(tables: Tables):
+    data = to_bytes(tables)
+    _, _, _, n_text = struct.unpack_from("<8sIIQ", data)
+    meta, arrays = json.loads(data[24 : 24 + n_text]), data[24 + n_text :]
+    wrong: list[dict[str, object]] = []
+    for change in ("operator", "type of a source", "type of an output", "streams", "fallible", "missing"):
+        damaged = json.loads(json.dumps(meta))
+        if change == "operator":
+            damaged["outputs"][0][1] = 99_999
+        elif change == "type of a source":
+            damaged["sources"][0][2] = ["string"] * len(damaged["sources"][0][2])
+        elif change == "type of an output":
+            damaged["outputs"][0][2] = base64.b64encode(pa.schema([("x", pa.string())]).serialize().to_pybytes()).decode()
+        elif change == "missing":
+            del damaged["sources"]
+        else:
+            damaged[change] = []
+        wrong.append(damaged)
+    for damaged in wrong:
+        text = json.dumps(damaged).encode()
+        body = text + arrays
+        with pytest.raises(keuka.QueryError, match="K402"):
+            from_bytes(struct.pack("<8sIIQ", b"KEUKATAB", 1, zlib.crc32(body), len(text)) + body)
 
 
 def batch(tables: Tables) -> list[tuple[object, ...]]:

@@ -49,6 +49,17 @@ def test_only_attributes_of_the_first_input_can_be_assigned():
     assert "`(SELECT *, 0 AS cnt FROM ...)" in finding.help[-1]
 
 
+def test_a_name_that_was_not_introduced_is_reported_once():
+    fold = "(Stock FOLD {$.cnt < 9, TRUE, $.cnt + 1 AS cnt, $.n * 2.0 AS n} Stock)"
+    findings = mistakes(f"SELECT Name, cnt, n_1 / n AS growth FROM FILTER {{cnt > 3}} {fold} NEXT {{cnt = $2.Volume}} Stock")
+    assert [(f.code, f.span.text) for f in findings] == [("K302", "cnt"), ("K302", "n")]
+
+
+def test_other_mistakes_are_found_beside_a_name_that_was_not_introduced():
+    findings = mistakes("FROM Stock FOLD {$2.Name = $.Nam, TRUE, $.cnt + 1 AS cnt, 'x' AS Price} Stock")
+    assert [f.code for f in findings] == ["K201", "K302", "K205"]
+
+
 def test_an_attribute_is_assigned_once():
     findings = mistakes("FROM (SELECT *, 0 AS n FROM Stock) FOLD {TRUE, TRUE, 1 AS n, 2 AS n} Stock")
     assert [(f.code, f.message) for f in findings] == [("K302", "FOLD assigns to `n` 2 times")]

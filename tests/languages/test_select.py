@@ -22,6 +22,18 @@ def test_computed_columns_need_names():
     assert finding.help == ("write `Price * 2 AS name`",)
 
 
+@pytest.mark.parametrize(
+    ("column", "code"), [("DUR", "K211"), ("2 * (DUR + 1)", "K211"), ("sum(Price)", "K206"), ("1 + lenght(Name)", "K206")]
+)
+def test_a_name_is_not_advised_where_it_would_not_help(column, code):
+    assert mistake(f"SELECT {column} FROM Stock").code == code
+
+
+def test_text_in_place_of_a_column_may_be_a_name_in_the_wrong_quotes():
+    finding = mistake("SELECT 'Last Price' FROM Stock")
+    assert finding.help == ("text in quotes is a string; a name stands in backticks: `Last Price`", "write `'Last Price' AS name`")
+
+
 def test_names_are_distinct():
     assert [(m.code, m.span.text) for m in mistakes("SELECT *, Price, Name AS a, Volume AS a FROM Stock")] == [
         ("K209", "Price"),

@@ -54,8 +54,34 @@ HINTS = [
     ("SELECT Name FROM Stock GROUP BY Name", "`GROUP BY` is not CEL"),
     ("FROM A JOIN B", "`JOIN` is not CEL"),
     ("FROM A UNION ALL B", "`UNION` keeps every copy already"),
+    ("FROM SEQ(A a, B b)", "CEL writes `A NEXT {predicate} B`"),
+    ("FROM A NEXT {a = 1} within 30 min B", "`FILTER {DUR <= 10 min} (stream)`"),
+    ("SELECT DISTINCT a FROM A", "`DISTINCT` is not CEL"),
+    ("SELECT TOP 5 a FROM A", "`keuka match --limit 10`"),
+    ("FROM A LIMIT 10", "`keuka match --limit 10`"),
+    ("SELECT * EXCEPT(ts) FROM A", "name the attributes to keep"),
+    ("FROM FILTER {DUR < INTERVAL 10 MINUTES} A", "a duration is a number with its unit: `10 min`"),
+    ("FROM FILTER {DUR < INTERVAL '10' MINUTE} A", "a duration is a number with its unit: `10 min`"),
+    ("SELECT count(*) FROM A", "kept by a FOLD"),
+    ("SELECT CAST(a AS double) AS b FROM A", "values are not cast"),
+    ("FROM A, B", "events of two are joined in time"),
+    # aliases
+    ("FROM A a NEXT B b", "CEL has no aliases"),
+    ("FROM A AS a NEXT B AS b", "CEL has no aliases"),
+    ("FROM A NEXT {a.x = b.x} B", "CEL has no aliases"),
+    # misspelt keywords
+    ("SELECT a FORM A", "did you mean `FROM`?"),
+    ("SELECT a AS b frm A", "did you mean `FROM`?"),
+    ("SELCT a FROM A", "did you mean `SELECT`?"),
+    ("FROM A NXT B", "did you mean `NEXT`?"),
+    ("FROM FILTER {a = 3 adn b = 4} A", "did you mean `AND`?"),
+    ("FROM FILTER {a IS NOT NULLL} A", "did you mean `NULL`?"),
+    ("FROM FITLER {a = 3} A", "did you mean `FILTER`?"),
+    ("FROM (SELCT a FROM A)", "did you mean `SELECT`?"),
+    ("FROM A {a = 3}", "braces follow FILTER, NEXT and FOLD"),
     # slips
-    ("FROM FILTER {a == 3} A", "`=` compares"),
+    ("FROM FILTER {a == 3} A", "write one `=`"),
+    ("FROM FILTER {a = “x”} A", "text stands in straight quotes"),
     ("FROM FILTER {a = 3 && b} A", "write `AND`"),
     ("FROM FILTER {a = 3 || b} A", "write `OR`"),
     ("FROM FILTER {!a} A", "write `NOT`"),
@@ -88,6 +114,15 @@ HINTS = [
 @pytest.mark.parametrize(("text", "hint"), HINTS)
 def test_hints(text, hint):
     assert hint in message_of(text)
+
+
+@pytest.mark.parametrize("text", ["SELECT a FORM A", "SELECT DISTINCT a FROM A", "SELCT a FROM A", "FROM FITLER {a = 3} A"])
+def test_what_is_explained_is_not_taken_for_a_name_as_well(text):
+    assert message_of(text).count("= help:") == 1
+
+
+def test_a_string_that_does_not_fit_is_shown_whole():
+    assert "found `'x y'`" in message_of("FROM A 'x y'")
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ FUNCTIONS = {
 _SYNONYMS = {"ceiling": "ceil", "substr": "substring"}
 _FOLDS = (
     "functions work on the values of one event; sums and counts over events are kept by a FOLD: `$.cnt + 1 AS cnt`",
-    "what GROUP BY does, its first condition does: `FOLD {$2.key = $.key, TRUE, $.cnt + 1 AS cnt} stream`",
+    "its first condition keeps groups apart, as GROUP BY does: `FOLD {$2.key = $.key, TRUE, $.cnt + 1 AS cnt} stream`",
 )
 _COALESCE = ("`coalesce(a, b)` is the first value that is not NULL",)
 _CASE = ("write `CASE WHEN condition THEN value ELSE other END`",)

@@ -91,7 +91,7 @@ _PIECE = re.compile(r"'(?:[^'\n]|'')*'|\"(?:[^\"\n]|\"\")*\"|`[^`\n]*`|--[^\n]*|
 _UNENDED = {"'": "text", '"': "text", "`": "name", "/*": "comment"}
 
 _SLIPS = {
-    "==": "write one `=`: it compares, and nothing is assigned with it",
+    "==": "write one `=`: it compares",
     "&&": "write `AND`",
     "&": "write `AND`",
     "||": "write `OR`, or `concat(a, b)` to join texts",
@@ -177,8 +177,8 @@ def _causes(vocabulary: Vocabulary, mistake: Mistake) -> tuple[str, ...]:
     if before in vocabulary.prefixes:
         causes.append(vocabulary.foreign[before])
     causes += ADVICE.get(mistake.function.lower(), ())
-    if mistake.is_word and not causes:
-        # Of two letters, one that is wrong leaves too little to guess from.
+    if mistake.is_word and len(word) > 2 and not causes:
+        # In words of two letters a wrong one leaves too little to guess from.
         causes += similar(word, [keyword for keyword in mistake.expected & mistake.keywords if len(keyword) > 2])
     return tuple(causes)
 

@@ -84,7 +84,9 @@ def push_filter_to_first_input(node: Operator) -> Operator:
     early = [t for t in terms if not can_fail(t) and _reads_only_before(t, n)]
     if not early or any(can_fail(t) for t in terms):
         return node
-    pushed = replace(below, first=Filter(below.first, conjunction(tuple(early)), node.span))
+    names = below.first.schema.names
+    predicate = substitute(conjunction(tuple(early)), lambda c: replace(c, name=names[c.index]))
+    pushed = replace(below, first=Filter(below.first, predicate, node.span))
     late = tuple([t for t in terms if t not in early])
     return replace(node, input=pushed, predicate=conjunction(late)) if late else pushed
 

@@ -78,7 +78,10 @@ def _with_assigned(stream: syntax.Fold, first: Lowered, context: Context) -> Low
     missing: dict[str, Expression] = {}
     for name in [a.name for a in stream.assignments if first.schema.index(a.name.text) is None]:
         if name.text not in missing:
-            help = (*similar(name.text, first.schema.names), f"introduce it there: `(SELECT *, 0 AS {name.text} FROM ...) FOLD {{...}} ...`")
+            help = (
+                *similar(name.text, first.schema.names),
+                f"introduce it there: `(SELECT *, 0 AS {name.text} FROM ...) FOLD {{...}} ...`",
+            )
             context.note("K302", f"the first input has no attribute `{name.text}` to assign to", name.span, "", *help)
             missing[name.text] = Literal(None, Type.NULL, name.span)
     if not missing:

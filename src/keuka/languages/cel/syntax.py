@@ -219,7 +219,7 @@ def _unnamed(value: Value) -> QueryError:
             check_function(node.name, len(node.arguments), node.span)
     help = [f"write `{_shortened(value.span.text)} AS name`"]
     text = values.ungrouped(value)
-    if isinstance(text, values.Constant) and isinstance(text.value, str):
+    if isinstance(text, values.Constant) and isinstance(text.value, str) and text.value:
         help.insert(0, f"text in quotes is a string; a name stands in backticks: `{text.value}`")
     return QueryError(Diagnostic("K101", "a computed column needs a name", value.span, "not a plain attribute", tuple(help)))
 
