@@ -133,6 +133,23 @@ def test_wrong_types_are_refused_at_the_wrong_part(text, at):
     assert finding.label.startswith("this is ")
 
 
+@pytest.mark.parametrize(
+    ("text", "help"),
+    [
+        ("Price > '50'", "write `50`, without quotes"),
+        ("'-1.5' < Price", "write `-1.5`, without quotes"),
+        ("Volume + '5' > 7", "write `5`, without quotes"),
+        ("DUR <= '10 min'", "write `10 min`, without quotes"),
+        ('ts - ts < "2 Hours"', "write `2 Hours`, without quotes"),
+        ("Name = 50", "as text it stands in quotes: `'50'`"),
+        ("Price = '50 euros'", "text and numbers are not converted into each other"),
+        ("Name = Price", "text and numbers are not converted into each other"),
+    ],
+)
+def test_quotes_too_many_or_too_few_are_pointed_out(text, help):
+    assert mistake(f"FROM FILTER {{{text}}} (Stock)").help == (help,)
+
+
 def test_several_wrong_parts_are_several_findings():
     assert len(mistakes("FROM FILTER {Name + 1 = 2 AND Price LIKE 'x' OR NOT Volume} (Stock)")) == 3
 

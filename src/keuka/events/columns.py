@@ -7,7 +7,7 @@ layout is already that; `from_kernel` turns a column of matches back. Columns of
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,9 @@ Intern = Callable[[Int32Array, ByteArray, ByteArray | None, int], Int64Array]
 Strings = Callable[[Int64Array, ByteArray | None], tuple[Int32Array, ByteArray]]
 
 
+MOST_TEXT = 2**31 - 1  # bytes of text that 32-bit offsets, the kernel's and those of Arrow's strings, can reach
+
+
 class UnfitError(Exception):
     """Row `index` of a column holds a value the engine has no room for."""
 
@@ -39,38 +42,66 @@ def canonical(array: pa.Array, attribute: Attribute) -> pa.Array:
 
     Raises UnfitError for the first value that cannot be represented.
     """
+    array = joinable(array)
     arrow = array.type
     if attribute.type is Type.OTHER or arrow.equals(attribute.arrow):
         return array
-    if pa.types.is_dictionary(arrow):
-        if attribute.type is Type.STRING:
-            return array
-        array = array.dictionary_decode()
-        arrow = array.type
-    if attribute.type is Type.STRING and pa.types.is_large_string(arrow):
+    if attribute.type is Type.STRING and (pa.types.is_dictionary(arrow) or pa.types.is_large_string(arrow)):
         return array
     try:
         return array.cast(attribute.arrow)
     except pa.ArrowInvalid:
-        raise _unfit(array, attribute) from None
+        raise _unfit(array) from None
 
 
-def _unfit(array: pa.Array, attribute: Attribute) -> UnfitError:
-    """Which value made the cast fail. Only 64-bit unsigned integers and timestamps can fail."""
-    if attribute.type is Type.INTEGER:
+def joinable(array: pa.Array) -> pa.Array:
+    """The same values in a type whose arrays Arrow can join and reorder.
+
+    Dictionaries of text get indices that have room for the words of other batches; all other dictionaries are decoded.
+    """
+    if pa.types.is_string_view(array.type):
+        return array.cast(pa.large_string())
+    if not pa.types.is_dictionary(array.type):
+        return array
+    indices, words = array.indices, joinable(array.dictionary)
+    if not _is_text(words.type):
+        return pa.DictionaryArray.from_arrays(indices, words).dictionary_decode()
+    narrow = indices.type.bit_width < 32
+    if not narrow and words is array.dictionary:
+        return array
+    return pa.DictionaryArray.from_arrays(indices.cast(pa.int32()) if narrow else indices, words)
+
+
+def widened(array: pa.Array) -> pa.Array:
+    """Text with offsets of 64 bits; other columns as they are."""
+    if pa.types.is_string(array.type):
+        return array.cast(pa.large_string())
+    if pa.types.is_dictionary(array.type):
+        return pa.DictionaryArray.from_arrays(array.indices, widened(array.dictionary))
+    return array
+
+
+def _is_text(arrow: pa.DataType) -> bool:
+    return bool(pa.types.is_string(arrow) or pa.types.is_large_string(arrow))
+
+
+def _unfit(array: pa.Array) -> UnfitError:
+    """Which value made the cast fail. Only 64-bit unsigned integers, timestamps and dates can fail."""
+    if pa.types.is_integer(array.type):
         index = _first(pc.greater(array, pa.scalar(2**63 - 1, pa.uint64())))
         return UnfitError(
             index, "K514", f"{array[index].as_py()} does not fit a signed 64-bit integer", "convert the column to text or to doubles"
         )
-    if array.type.unit == "ns":
+    unit = array.type.unit if pa.types.is_timestamp(array.type) else "days" if pa.types.is_date32(array.type) else "ms"
+    if unit == "ns":
         nanoseconds = array.cast(pa.int64())
         index = _first(pc.not_equal(pc.multiply(pc.divide(nanoseconds, 1000), 1000), nanoseconds))
         problem = f"{nanoseconds[index].as_py()} ns since 1970 has a fraction of a microsecond"
         return UnfitError(index, "K510", problem, "round the column to microseconds first")
-    whole = array.cast(pa.int64())
-    limit = (2**63 - 1) // {"s": 1_000_000, "ms": 1_000}[array.type.unit]
+    whole = array.cast(pa.int32()).cast(pa.int64()) if unit == "days" else array.cast(pa.int64())
+    limit = (2**63 - 1) // {"days": 86_400_000_000, "s": 1_000_000, "ms": 1_000}[unit]
     index = _first(pc.or_(pc.greater(whole, limit), pc.less(whole, -limit)))
-    problem = f"{whole[index].as_py()} {array.type.unit} since 1970 does not fit 64-bit microseconds"
+    problem = f"{whole[index].as_py()} {unit} since 1970 does not fit 64-bit microseconds"
     return UnfitError(index, "K514", problem, "replace such far dates by null")
 
 
@@ -79,16 +110,19 @@ def _first(condition: pa.BooleanArray) -> int:
 
 
 def ticks(array: pa.Array) -> Int64Array:
-    """The ticks of a canonical time column without nulls; dates become midnight UTC."""
+    """The ticks of a canonical time column without nulls; dates become midnight UTC. Raises UnfitError for dates too far away."""
     if pa.types.is_date(array.type):
-        array = array.cast(pa.timestamp("us"))
+        try:
+            array = array.cast(pa.timestamp("us"))
+        except pa.ArrowInvalid:
+            raise _unfit(array) from None
     return _fixed(array)
 
 
 def to_kernel(column: pa.Array | pa.ChunkedArray, type: Type, intern: Intern) -> tuple[Int64Array, ByteArray | None]:
     """Values and validity (1 = valid; None: all are) of a canonical column.
 
-    The values of null rows mean nothing. The arrays may share memory with the column.
+    The values of null rows mean nothing. The arrays may share memory with the column. Raises UnfitError for a text too long.
     """
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if pa.types.is_dictionary(array.type) and (len(array.dictionary) > len(array) or array.dictionary.null_count):
@@ -128,20 +162,41 @@ def _fixed(array: pa.Array) -> Int64Array:
 
 def _codes(array: pa.Array, valid: ByteArray | None, intern: Intern) -> Int64Array:
     if not pa.types.is_dictionary(array.type):
-        return intern(*string_layout(array), valid, len(array))
+        return _interned(array, valid, intern)
     dictionary = array.dictionary
     if len(dictionary) == 0:
         return np.zeros(len(array), dtype=np.int64)
-    codes = intern(*string_layout(dictionary), None, len(dictionary))
+    codes = _interned(dictionary, None, intern)
     indices = array.indices if valid is None else array.indices.fill_null(0)
     positions: Int64Array = indices.to_numpy()
     return codes[positions]
 
 
+def _interned(array: pa.Array, valid: ByteArray | None, intern: Intern) -> Int64Array:
+    codes, n = [], 0
+    for piece in text_pieces(array):
+        codes.append(intern(*string_layout(piece), None if valid is None else valid[n : n + len(piece)], len(piece)))
+        n += len(piece)
+    return codes[0] if len(codes) == 1 else np.concatenate(codes)
+
+
+def text_pieces(array: pa.Array) -> Iterator[pa.Array]:
+    """A string or large_string column in pieces that 32-bit offsets can reach: nearly always the whole of it."""
+    begin = 0
+    if pa.types.is_large_string(array.type) and len(array) and array.buffers()[1] is not None:
+        ends = np.frombuffer(array.buffers()[1], dtype=np.int64, count=len(array) + 1, offset=8 * array.offset)
+        while ends[-1] - ends[begin] > MOST_TEXT:
+            stop = int(np.searchsorted(ends, ends[begin] + MOST_TEXT, side="right")) - 1
+            if stop == begin:
+                length = int(ends[begin + 1] - ends[begin])
+                raise UnfitError(begin, "K514", f"a text has {length:,} bytes, more than 2 GB", "shorten it, or replace it by null")
+            yield array.slice(begin, stop - begin)
+            begin = stop
+    yield array.slice(begin) if begin else array
+
+
 def string_layout(array: pa.Array) -> tuple[Int32Array, ByteArray]:
-    """32-bit offsets (n + 1 of them, into the data) and the bytes of a string or large_string column."""
-    if pa.types.is_string_view(array.type):
-        array = array.cast(pa.string())
+    """32-bit offsets (n + 1 of them, into the data) and the bytes of a string column, or of a piece of a large_string column."""
     n = len(array)
     _, offset_buffer, data_buffer = array.buffers()
     data = np.frombuffer(data_buffer, dtype=np.uint8) if data_buffer is not None else np.zeros(0, dtype=np.uint8)
