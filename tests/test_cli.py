@@ -394,3 +394,39 @@ def test_version_is_the_packages(capsys):
 def test_every_command_has_help_with_an_example(command, capsys):
     assert main([command, "--help"]) == 0
     assert f"keuka {command} " in capsys.readouterr().out.split("Options:")[0].partition("\n")[2]
+
+
+def test_remedies_are_written_as_options(capsys):
+    Path("late.csv").write_text("Time,Name,Price\n3,a,1\n1,a,2\n")
+    assert main(["match", "rise.cel", "late.csv", "--time", "Time"]) == 3
+    message = capsys.readouterr().err
+    assert "`--lateness 2`" in message
+    assert "`--sort`" in message
+    assert main(["match", "rise.cel", "late.csv", "--time", "Time", "--lateness", "2"]) == 0
+
+
+def test_the_limit_holds_for_every_stream_of_a_set(capsys):
+    Path("set").mkdir()
+    Path("set/1.cel").write_text("SELECT Price FROM Stock PUBLISH A;")
+    Path("set/2.cel").write_text("SELECT Price FROM FILTER {Price > 0} Stock PUBLISH B;")
+    Path("some.csv").write_text("Time,Price\n1,1\n2,2\n3,3\n")
+    assert main(["match", "set", "some.csv", "--time", "Time", "--limit", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "A: 1 match" in out
+    assert "B: 1 match" in out
+    assert "(stopped after 1 match: --limit)" in out
+
+
+def test_contributors_are_named_by_the_id_column(capsys):
+    Path("named.csv").write_text("Time,Price,trade\n1,1,x\n2,2,y\n")
+    Path("pair.cel").write_text("SELECT Price_1, Price FROM Stock NEXT Stock;")
+    assert main(["match", "pair.cel", "named.csv", "--time", "Time", "--id", "trade", "--contributors", "--out", "-"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [contributor["id"] for contributor in found["_contributors"]] == ["x", "y"]
+
+
+def test_other_published_streams_are_mentioned(capsys):
+    Path("two.cel").write_text("SELECT Price FROM Stock PUBLISH A; SELECT Price FROM A PUBLISH B;")
+    Path("some.csv").write_text("Time,Price\n1,1\n")
+    assert main(["match", "two.cel", "some.csv", "--time", "Time"]) == 0
+    assert "also published: `A` (choose with --output)" in capsys.readouterr().err

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,7 +21,7 @@ import click
 
 from keuka.diagnostics import Diagnostic, listing, similar
 from keuka.errors import EXPLANATIONS, DataError, InternalError, KeukaError, QueryError
-from keuka.terminal import EventCounter, coloured, counted, first_matches, print_tables, sized
+from keuka.terminal import EventCounter, as_options, coloured, counted, first_matches, print_tables, sized
 
 if TYPE_CHECKING:
     from keuka.events.sources import Stream
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from keuka.run.embedded import MatchBatch
 
 N_SHOWN = 20  # matches in the table when no `--limit` is given
+MOST_ROWS = 2**63 - 1  # that Arrow can count
 
 
 def run() -> NoReturn:
@@ -61,7 +63,7 @@ def main(arguments: Sequence[str]) -> int:
         if os.environ.get("KEUKA_DEBUG"):
             raise
         known = error if isinstance(error, KeukaError) else unexpected(error)
-        click.echo(coloured(str(known)), err=True, color=False if os.environ.get("NO_COLOR") else None)
+        click.echo(coloured(as_options(str(known))), err=True, color=False if os.environ.get("NO_COLOR") else None)
         return 2 if isinstance(known, QueryError) else 3 if isinstance(known, DataError) else 70
     return 0
 
@@ -90,6 +92,7 @@ class Arguments:
     time: tuple[str, ...]
     lateness: tuple[str, ...]
     unit: tuple[str, ...]
+    id: tuple[str, ...]
     sort: bool
     params: tuple[str, ...]
 
@@ -109,6 +112,7 @@ def takes_query_and_data(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--time", multiple=True, metavar="COLUMN", help="Time column; START,END for intervals; NAME=COLUMN for one stream."),
         click.option("--lateness", multiple=True, metavar="DURATION", help="How far rows may be out of order ('5 s'); also NAME=DURATION."),
         click.option("--unit", multiple=True, metavar="UNIT", help="Unit of integer times (s, ms, us, ...); also NAME=UNIT."),
+        click.option("--id", multiple=True, metavar="COLUMN", help="Column that identifies events, for --contributors; also NAME=COLUMN."),
         click.option("--sort", is_flag=True, help="Read everything and sort it by time first."),
         click.option("--params", multiple=True, metavar="NAME=VALUE", help="The value of a parameter :NAME; once for each."),
     )
@@ -142,7 +146,7 @@ def cli() -> None:
 @click.option("--contributors", is_flag=True, help="Add `_id` and `_contributors`, the events behind each match.")
 @click.option("--out", metavar="FILE", help="Write to a .parquet, .csv, .ndjson or .arrow file; - is standard output.")
 @click.option("--format", type=click.Choice(["parquet", "csv", "ndjson", "arrow"]), help="Format of FILE, if its name does not say.")
-@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N matches.")
+@click.option("--limit", type=click.IntRange(0, MOST_ROWS), metavar="N", help="Stop after N matches.")
 def match(arguments: Arguments, output: str | None, contributors: bool, out: str | None, format: str | None, limit: int | None) -> None:
     """Run QUERY over DATA; show its matches, or write them to a file.
 
@@ -163,19 +167,24 @@ def match(arguments: Arguments, output: str | None, contributors: bool, out: str
     names = [columns.name for columns in prepared.tables.outputs]
     if out is not None and len(names) > 1:
         raise click.UsageError(f"--out holds one stream; choose with --output: {listing(names)}")
+    if out is not None:
+        refuse_input(out, [arguments.query, *[file for stream in prepared.opened for file in stream.data.files]])
     crowded = out == "-" and sys.stdout.isatty()  # a bar among the matches would be in their way
     with EventCounter(prepared.opened, visible=sys.stderr.isatty() and not crowded) as seen:
-        batches = limited(run_tables(prepared.tables, prepared.opened, on_progress=seen), limit)
+        batches = limited(run_tables(prepared.tables, prepared.opened, on_progress=seen), names, limit)
         if out is None:
             found = first_matches(batches, N_SHOWN if limit is None else limit)
         else:
             suffix = None if format is None else f".{format}"
             n_written = write_batches(prepared.schema(names[0]), (batch.rows for batch in batches), out, suffix)
-    n_matches = print_tables(prepared, found) if out is None else n_written
+    n_matches = print_tables(prepared, found, limit) if out is None else n_written
     seconds = time.perf_counter() - began
     held = f"at most {counted(seen.most_instances, 'partial match', 'partial matches')} held ({sized(seen.most_bytes)})"
     read = f"{counted(n_matches, 'match', 'matches')}, {counted(seen.n_events, 'event', 'events')}"
     click.echo(f"{read}, {held}, {seconds:.2f} s", err=True)
+    others = [name for name, _ in prepared.program.outputs if name and name not in names]
+    if others and output is None:
+        click.echo(f"also published: {listing(others)} (choose with --output)", err=True)
 
 
 @cli.command()
@@ -267,7 +276,7 @@ def params_of(arguments: Arguments) -> dict[str, object]:
             raise click.UsageError(f"--params `{text}` gives no value; write `{name}=...`")
         try:
             params[name] = json.loads(value)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):  # also numbers of thousands of digits and brackets without end
             params[name] = value
     return params
 
@@ -289,8 +298,16 @@ def streams_of(query: Query, arguments: Arguments) -> dict[str, Stream]:
     times = per_stream(arguments.time, names, "--time")
     lateness = per_stream(arguments.lateness, names, "--lateness")
     units = per_stream(arguments.unit, names, "--unit")
+    ids = per_stream(arguments.id, names, "--id")
     return {
-        name: keuka.Stream(file, time=time_of(times[name]), lateness=lateness[name], unit=units[name], sort=arguments.sort)
+        name: keuka.Stream(
+            file,
+            time=time_of(times[name]),
+            lateness=lateness_of(lateness[name]),
+            id=ids[name],
+            unit=units[name],
+            sort=arguments.sort,
+        )
         for name, file in files.items()
     }
 
@@ -325,14 +342,28 @@ def time_of(text: str | None) -> str | tuple[str, str] | None:
     return start, end
 
 
-def limited(batches: Iterable[MatchBatch], limit: int | None) -> Iterator[MatchBatch]:
-    """The first matches, as many as wanted; nothing more is read once they are there."""
+def lateness_of(text: str | None) -> str | int | None:
+    """`5 s`, or a plain number of ticks."""
+    return int(text) if text is not None and re.fullmatch(r"[0-9]{1,30}", text) else text
+
+
+def refuse_input(out: str, read: Sequence[str]) -> None:
+    """The matches take the place of what was in FILE; if that was read for them, it is hardly meant."""
+    for file in read:
+        if os.path.isfile(out) and os.path.isfile(file) and os.path.samefile(out, file):
+            raise click.UsageError(f"--out `{out}` would overwrite `{file}`, which is read; name another file")
+
+
+def limited(batches: Iterable[MatchBatch], outputs: Sequence[str], limit: int | None) -> Iterator[MatchBatch]:
+    """The first matches of every output, as many as wanted; nothing more is read once they are there."""
     if limit is None:
         yield from batches
         return
+    left = dict.fromkeys(outputs, limit)
     for batch in batches if limit > 0 else ():
-        rows = batch.rows.slice(0, limit)
-        limit -= rows.num_rows
-        yield replace(batch, rows=rows)
-        if limit == 0:
+        rows = batch.rows.slice(0, left[batch.output])
+        left[batch.output] -= rows.num_rows
+        if rows.num_rows:
+            yield replace(batch, rows=rows)
+        if not any(left.values()):
             return

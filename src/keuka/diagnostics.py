@@ -7,10 +7,12 @@ place that decides what they look like.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 LONGEST_LINE = 160  # characters of a query's line that a message shows
+SURROGATE = re.compile("[\ud800-\udfff]")  # half a character: Python's texts may hold one, UTF-8 has no bytes for it
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,8 @@ def render(diagnostic: Diagnostic) -> str:
         if span is not None:
             lines.append(f"{margin} |")
         lines += [f"{margin} = help: {text}" for text in diagnostic.help]
-    return "\n".join(lines)
+    # A message must be printable also if a name or a value in it is not.
+    return "\n".join(lines).encode(errors="backslashreplace").decode()
 
 
 def _excerpt(line: str, place: int, width: int) -> tuple[str, int, int]:
@@ -90,9 +93,11 @@ def _excerpt(line: str, place: int, width: int) -> tuple[str, int, int]:
     return before + line[begin:end] + after, place - begin + len(before), width
 
 
-def similar(name: str, known: Iterable[str]) -> tuple[str, ...]:
-    """A help line that offers the known name nearest to this one, if one is near."""
-    names = sorted(set(known))
+def similar(name: object, known: Iterable[object]) -> tuple[str, ...]:
+    """A help line that offers the known name nearest to this one, if one is near. What is not a text is near to nothing."""
+    if not isinstance(name, str):
+        return ()
+    names = sorted({n for n in known if isinstance(n, str)})
     lowered = {n.lower(): n for n in reversed(names)}
     if name.lower() in lowered:
         return (f"names are case-sensitive; did you mean `{lowered[name.lower()]}`?",)
@@ -100,7 +105,7 @@ def similar(name: str, known: Iterable[str]) -> tuple[str, ...]:
     return (f"did you mean `{close[0]}`?",) if close else ()
 
 
-def listing(names: Iterable[str], limit: int = 12) -> str:
+def listing(names: Iterable[object], limit: int = 12) -> str:
     """Names in backticks for a help line, cut short when there are many."""
     all_names = list(names)
     shown = ", ".join(f"`{n}`" for n in all_names[:limit])

@@ -22,6 +22,7 @@ from keuka.errors import QueryError, data_error
 from keuka.events.matches import convert, header_names, result_schema
 from keuka.events.order import common_axis
 from keuka.events.sources import OpenStream, Stream, open_stream
+from keuka.events.tables import check_shared
 from keuka.explain import explain, explain_text_alone
 from keuka.languages.cel import lower as cel_lower
 from keuka.languages.cel.syntax import parse as parse_cel
@@ -139,6 +140,8 @@ def cel(text: str, *, name: str = "<query>") -> Query:
     >>> rises.inputs
     ('Stock',)
     """
+    if not isinstance(text, str):
+        raise TypeError(f"the text of a query must be a str, not {type(text).__name__}")
     return Query((parse_cel(SourceText(name, text)),), "cel")
 
 
@@ -148,9 +151,13 @@ def query(path_or_text: str | os.PathLike[str], language: str | None = None) -> 
     Text without blanks is taken for a path. A file is in the language of its suffix (`.cel`) unless `language` says otherwise; text is
     CEL.
     """
-    if language is not None and language not in LANGUAGES:
+    if not isinstance(path_or_text, str | os.PathLike):
+        raise TypeError(f"a query must be a Query, a path or text (str), not {type(path_or_text).__name__}")
+    if language is not None and not (isinstance(language, str) and language in LANGUAGES):
         raise ValueError(f"unknown language {language!r}; the languages are {', '.join(LANGUAGES)}")
     path = _as_path(path_or_text)
+    if path is not None and "\0" in str(path):
+        raise QueryError(Diagnostic("K104", f"the query file {str(path)!a} cannot be read: the name of a file has no NUL"))
     chosen = language or "cel"
     if path is None:
         return Query((LANGUAGES[chosen].parse(SourceText("<query>", str(path_or_text))),), chosen)
@@ -210,6 +217,9 @@ def match(
     unit: what one tick of integer times is, for example "s".
     sort: read files and readers whole and sort them, instead of streaming them.
     contributors: add `_id` and `_contributors` (the source events behind a match, in order).
+
+    What is wrong with the query or the data is a KeukaError; an argument of a wrong Python type is a TypeError, or a DataError if it
+    says something of a stream.
 
     >>> import keuka, pyarrow as pa
     >>> ticks = pa.table({"t": [1, 2, 3], "price": [10, 12, 11]})
@@ -323,6 +333,8 @@ def _chosen(outputs: tuple[str, ...] | None, names: tuple[str, ...]) -> tuple[st
 
 def _open(query_: Query, streams: Any, said: Mapping[str, Any], type_column: str | None) -> tuple[OpenStream, ...]:
     """Every stream the query reads, opened; what was said to `match` of all streams fills in what a Stream leaves out."""
+    if type_column is not None and not isinstance(type_column, str):
+        raise TypeError(f"type_column must be the name of a column (str), not {type(type_column).__name__}")
     wanted = query_.inputs
     if isinstance(streams, Mapping):
         given = dict(streams)
@@ -340,7 +352,9 @@ def _open(query_: Query, streams: Any, said: Mapping[str, Any], type_column: str
     if missing:
         help = (*similar(missing[0], given), f"data was given for {listing(given)}") if given else ("give a dict from stream name to data",)
         raise data_error("K505", f"no data was given for {listing(missing)}, which the query reads", *help)
-    return tuple([open_stream(name, _described(name, given[name], said)) for name in wanted])
+    described = {name: _described(name, given[name], said) for name in wanted}
+    check_shared({name: stream.data for name, stream in described.items()})
+    return tuple([open_stream(name, stream) for name, stream in described.items()])
 
 
 def _described(name: str, data: Any, said: Mapping[str, Any]) -> Stream:
@@ -349,7 +363,7 @@ def _described(name: str, data: Any, said: Mapping[str, Any]) -> Stream:
     for option, value in said.items():
         own = value.get(name) if isinstance(value, Mapping) else value
         if own is not None and not getattr(stream, option):
-            added[option] = tuple(own) if isinstance(own, list) else own
+            added[option] = own
     return replace(stream, **added)
 
 

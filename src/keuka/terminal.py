@@ -5,6 +5,7 @@ Used by `cli.py` alone. Comes in: matches as batches, messages as text. Goes out
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -26,6 +27,27 @@ if TYPE_CHECKING:
 FirstMatches = dict[str, tuple[list[dict[str, object]], int]]
 
 
+# Remedies are written for Python; on the command line they are options.
+_AS_OPTIONS = (
+    (r'`lateness="([^"`]+)"`', r"`--lateness '\1'`"),
+    (r"`lateness=(\d+)`", r"`--lateness \1`"),
+    (r"`lateness=`", "`--lateness`"),
+    (r"`sort=True`", "`--sort`"),
+    (r'`unit="([^"`]+)"`', r"`--unit \1`"),
+    (r"`unit=`", "`--unit`"),
+    (r'`params=\{"([^"`]+)": \.\.\.\}`', r"`--params \1=...`"),
+    (r"`time=\('([^'`]+)', '([^'`]+)'\)`", r"`--time \1,\2`"),
+    (r"give a dict from stream name to data", "give each stream its data: `--stream NAME=FILE`"),
+)
+
+
+def as_options(message: str) -> str:
+    """The message with remedies as a user of the command writes them."""
+    for pattern, option in _AS_OPTIONS:
+        message = re.sub(pattern, option, message)
+    return message
+
+
 def coloured(message: str) -> str:
     """An error message with colours, which `click.echo` removes where nobody would see them."""
     lines = message.split("\n")
@@ -42,15 +64,17 @@ def coloured(message: str) -> str:
 
 def first_matches(batches: Iterable[MatchBatch], n_shown: int) -> FirstMatches:
     """Takes all batches and keeps the first matches of each output."""
+    from keuka.events.sinks import python_rows
+
     found: FirstMatches = {}
     for batch in batches:
         rows, n_rows = found.get(batch.output, ([], 0))
-        rows += batch.rows.slice(0, n_shown - len(rows)).to_pylist()
+        rows += python_rows(batch.rows.slice(0, n_shown - len(rows)))
         found[batch.output] = rows, n_rows + batch.rows.num_rows
     return found
 
 
-def print_tables(prepared: Prepared, found: FirstMatches) -> int:
+def print_tables(prepared: Prepared, found: FirstMatches, limit: int | None) -> int:
     """Prints the first matches of every output and returns the number of all of them."""
     from rich.console import Console
 
@@ -63,7 +87,9 @@ def print_tables(prepared: Prepared, found: FirstMatches) -> int:
             click.echo(f"{columns.name}: {counted(n_rows, 'match', 'matches')}")
         if rows:
             console.print(table_of(prepared.schema(columns.name), rows))
-        if n_rows > len(rows):
+        if n_rows == limit:
+            click.echo(f"(stopped after {counted(limit, 'match', 'matches')}: --limit)")
+        elif n_rows > len(rows):
             click.echo(f"... and {n_rows - len(rows):,} more; --limit shows more, --out writes all of them")
         if several:
             click.echo()

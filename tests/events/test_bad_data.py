@@ -419,6 +419,7 @@ def test_rows_that_arrow_cannot_reorder(expect: Expect) -> None:
     expect(
         """
 error[K512]: rows must be sorted, but Arrow cannot reorder column `x` of type binary_view
+  stream `S`
  = help: convert the column, or give the rows in order of time
 """,
         Stream(table, time="n"),

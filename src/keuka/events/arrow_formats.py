@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -11,6 +10,7 @@ import pyarrow.ipc
 import pyarrow.parquet
 
 from keuka.errors import data_error
+from keuka.events.columns import UnfitError, check_text
 from keuka.events.files import BATCH_ROWS, File, open_bytes
 
 
@@ -29,7 +29,7 @@ def parquet_batches(file: File, columns: list[str]) -> Iterator[pa.RecordBatch]:
     with _parquet(file) as source:
         n_rows = 0
         for batch in source.iter_batches(BATCH_ROWS, columns=columns):
-            _check_text(file, batch, n_rows)
+            _check(file, batch, n_rows)
             yield batch
             n_rows += batch.num_rows
 
@@ -51,7 +51,7 @@ def ipc_batches(file: File, columns: list[str]) -> Iterator[pa.RecordBatch]:
     options = pa.ipc.IpcReadOptions(included_fields=[file.schema.get_field_index(name) for name in columns])
     n_rows = 0
     for batch in _ipc_file_batches(file, options) if _has_contents(file) else _ipc_stream_batches(file, options):
-        _check_text(file, batch, n_rows)
+        _check(file, batch, n_rows)
         yield batch
         n_rows += batch.num_rows
 
@@ -77,16 +77,20 @@ def _ipc_stream_batches(file: File, options: pa.ipc.IpcReadOptions) -> Iterator[
             yield from stream
 
 
-def _check_text(file: File, batch: pa.RecordBatch, n_rows: int) -> None:
-    """Formats that store text as bytes may hold bytes that are no text; 4 ns a row, against 100 for decoding it."""
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-            continue
-        try:
-            column.validate(full=True)
-        except pa.ArrowInvalid as error:
-            index = re.search(r"at string index (\d+)", str(error))
-            row = n_rows + int(index.group(1)) if index else n_rows
-            raise data_error(
-                "K514", "text that is not UTF-8", "convert the column to UTF-8", where=f"{file.where(row)}, column `{name}`"
-            ) from error
+def _check(file: File, batch: pa.RecordBatch, n_rows: int) -> None:
+    """Arrow does not look where the offsets and indices of a damaged file lead, nor whether text is text; 4 ns for each text."""
+    try:
+        batch.validate(full=True)
+    except pa.ArrowInvalid:
+        batch.validate()  # of a column without its buffers no text can be read
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+                _check_text(file, name, column, n_rows)
+        raise
+
+
+def _check_text(file: File, name: str, column: pa.Array, n_rows: int) -> None:
+    try:
+        check_text(column)
+    except UnfitError as unfit:
+        raise data_error(unfit.code, unfit.problem, unfit.remedy, where=file.where(n_rows + unfit.index, name)) from None

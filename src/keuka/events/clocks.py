@@ -71,7 +71,7 @@ def axis_of(fields: list[pa.Field], unit: object, where: str) -> TimeAxis:
         )
     if unit is not None and not plain:
         raise data_error("K515", f"`unit=` is for integer time columns; `{fields[-1].name}` is {arrow}", where=where)
-    if unit is not None and unit not in MICROSECONDS:
+    if unit is not None and not (isinstance(unit, str) and unit in MICROSECONDS):
         raise data_error("K515", f"{unit!r} is not a unit of time", f"units are {listing(MICROSECONDS, 20)}", where=where)
     if plain:
         return TimeAxis(None if unit is None else MICROSECONDS[str(unit)], pa.int64())
@@ -108,7 +108,7 @@ def lateness_ticks(lateness: object, axis: TimeAxis, where: str) -> int:
 def _microseconds(duration: object, where: str) -> Fraction:
     if isinstance(duration, datetime.timedelta):
         return Fraction(duration // ONE_MICROSECOND)
-    parts = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", duration) if isinstance(duration, str) else None
+    parts = re.fullmatch(r"\s*(\d{1,30}(?:\.\d{1,30})?)\s*([a-z]+)\s*", duration) if isinstance(duration, str) else None
     if parts is None or parts.group(2) not in MICROSECONDS:
         help = f"write it like '5 s', with a unit of {listing(MICROSECONDS, 20)}, or give a timedelta or a number of ticks"
         raise data_error("K515", f"lateness {duration!r} is not a duration", help, where=where)
@@ -132,8 +132,8 @@ def show_time(tick: int, axis: TimeAxis) -> str:
         return str(np.datetime64(tick, "us").astype("datetime64[D]"))
     try:
         return str(pa.scalar(tick, axis.arrow).as_py())
-    except (ValueError, OverflowError):  # Python's calendar ends with the year 9999
-        return str(np.datetime64(tick, "us"))
+    except (ValueError, OverflowError, LookupError):  # Python's calendar ends with the year 9999, and its zones are not all there are
+        return str(np.datetime64(tick, "us")) + ("" if axis.arrow.tz is None else " UTC")
 
 
 def out_of_order(tick: int, largest: int, axis: TimeAxis, lateness: int, where: str) -> DataError:

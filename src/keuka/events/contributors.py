@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from keuka.events.carried import CarriedColumn
 from keuka.events.columns import Int64Array
-from keuka.events.matches import CONTRIBUTOR, hex_texts, match_ids, source_ids
+from keuka.events.files import place
+from keuka.events.matches import CONTRIBUTOR, hex_texts, id_texts, match_ids, source_ids
 from keuka.events.order import EventBatch
 from keuka.events.sources import OpenStream
 
@@ -23,9 +24,12 @@ class Contributors:
 
     def __init__(self, streams: Sequence[OpenStream]) -> None:
         self._streams = streams
-        self._low = [CarriedColumn(pa.uint64()) for _ in streams]
-        self._high = [CarriedColumn(pa.uint64()) for _ in streams]
-        self._texts = [CarriedColumn(pa.string()) if stream.id is not None else None for stream in streams]
+        places = [place(stream.name, None, None, stream.id) for stream in streams]
+        self._low = [CarriedColumn(pa.uint64(), where) for where in places]
+        self._high = [CarriedColumn(pa.uint64(), where) for where in places]
+        self._texts = [
+            CarriedColumn(pa.string(), where) if stream.id is not None else None for stream, where in zip(streams, places, strict=True)
+        ]
 
     def __len__(self) -> int:
         return sum([len(column) for column in self._low])
@@ -37,7 +41,7 @@ class Contributors:
         self._high[source].append(first_number, pa.array(high))
         texts = self._texts[source]
         if texts is not None:
-            texts.append(first_number, batch.table.column(stream.id).cast(pa.string()))
+            texts.append(first_number, id_texts(batch.table.column(stream.id)))
 
     def forget_all_but(self, sources: Int64Array, numbers: Int64Array) -> None:
         for source in range(len(self._streams)):

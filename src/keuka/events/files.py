@@ -56,6 +56,14 @@ def place(stream: str, path: str | None, row: int | None = None, column: str | N
     return ", ".join(parts)
 
 
+def is_possible(path: str) -> bool:
+    """Can a file have this name? Not with a NUL, and Arrow opens only names that are text."""
+    try:
+        return b"\0" not in path.encode()
+    except UnicodeEncodeError:
+        return False
+
+
 def identify(stream: str, path: str) -> File:
     """The file with its format: what its name promises, else what its first bytes look like."""
     format = format_of(path)

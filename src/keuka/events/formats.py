@@ -23,7 +23,7 @@ FORMATS: dict[str, tuple[Learn, Batches]] = {
     "Arrow IPC": (ipc_schema, ipc_batches),
 }
 INFERRED = ("CSV", "JSON")  # formats that do not say what types their columns have
-UNREADABLE = (pa.ArrowException, OSError, EOFError)
+UNREADABLE = (pa.ArrowException, OSError, EOFError, UnicodeDecodeError)  # the last for names of columns
 
 
 def open_file(stream: str, path: str) -> tuple[File, int | None]:

@@ -14,7 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from keuka.events.columns import ByteArray, Int32Array, Int64Array, string_layout, validity
+from keuka.errors import data_error
+from keuka.events.columns import ByteArray, Int32Array, Int64Array, UnfitError, string_layout, text_pieces, validity
+from keuka.events.files import place
 from keuka.events.order import EventBatch
 from keuka.schema import Schema, TimeAxis
 
@@ -75,12 +77,20 @@ def source_ids(stream: str, batch: EventBatch, id_column: str | None) -> tuple[U
         total = np.full(len(batch), _name_hash(stream, lane), dtype=np.uint64)
         for name in names:
             salt = _name_hash(name, lane) if id_column is None else seed
-            total += _mixed(_column_hash(batch.table.column(name), seed) + salt)
+            total += _mixed(_source_hash(stream, name, batch.table.column(name), seed) + salt)
         lanes.append(_mixed(total))
     if id_column is None:
         ordinal = _ordinals(lanes[0], lanes[1])
         lanes = [_mixed(lane + ordinal * base) for lane, base in zip(lanes, BASES, strict=True)]
     return lanes[0], lanes[1]
+
+
+def id_texts(column: pa.Array) -> pa.Array:
+    """The texts of an id column. In a zone that Arrow does not know, times are shown as UTC."""
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowInvalid:
+        return column.cast(pa.timestamp("us", "UTC")).cast(pa.string())
 
 
 def match_ids(query: bytes, offsets: Int64Array, leaf_lo: UInt64Array, leaf_hi: UInt64Array, leaf_tags: Int64Array) -> pa.Array:
@@ -152,6 +162,17 @@ def _ordinals(lo: UInt64Array, hi: UInt64Array) -> UInt64Array:
     return ordinals
 
 
+def _source_hash(stream: str, name: str, column: pa.Array, seed: np.uint64) -> UInt64Array:
+    try:
+        return _column_hash(column, seed)
+    except UnfitError as unfit:
+        raise data_error(unfit.code, unfit.problem, unfit.remedy, where=place(stream, None, None, name)) from None
+    except (ArithmeticError, LookupError, TypeError, ValueError, pa.ArrowNotImplementedError) as error:
+        # Python has no value for some of Arrow's: years beyond 9999 inside a struct, two fields of one name, unknown zones.
+        problem = f"events are known by their content here, but values of column `{name}` have no text: {error}"
+        raise data_error("K512", problem, "name a column that identifies events: `id=`", where=place(stream, None)) from None
+
+
 def _column_hash(column: pa.Array, seed: np.uint64) -> UInt64Array:
     """A hash of every value of a canonical column. Values that are equal in queries (0.0 and -0.0) have equal hashes."""
     arrow = column.type
@@ -163,7 +184,7 @@ def _column_hash(column: pa.Array, seed: np.uint64) -> UInt64Array:
         doubles = column.fill_null(0.0).to_numpy() + 0.0  # -0.0 + 0.0 is 0.0
         hashed = _mixed(np.where(np.isnan(doubles), CANONICAL_NAN, doubles.view(np.uint64)) + seed)
     else:
-        hashed = _text_hash(*string_layout(_as_text(column)), seed)
+        hashed = np.concatenate([_text_hash(*string_layout(piece), seed) for piece in text_pieces(_as_text(column))])
     valid = validity(column)
     return hashed if valid is None else np.where(valid.astype(bool), hashed, NULL)
 

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 
 from keuka.errors import data_error
 from keuka.events.clocks import out_of_order, show_duration, show_time
-from keuka.events.columns import Int64Array, ticks
-from keuka.events.files import BATCH_ROWS
-from keuka.events.sources import OpenStream, fit, read
+from keuka.events.columns import MOST_TEXT, Int64Array, UnfitError, joinable, ticks
+from keuka.events.files import BATCH_ROWS, place
+from keuka.events.sources import OpenStream, fit, joined, read
 from keuka.schema import TimeAxis
 
 # Frontiers are Python integers: an event with end < frontier is complete. These two lie before and after every tick.
@@ -70,7 +70,7 @@ def in_order(
         if min(frontiers) == frontier:
             continue
         frontier = min(frontiers)
-        released = {stream.name: _released(queue, frontier) for stream, queue in zip(opened, waiting, strict=True)}
+        released = {stream.name: _released(stream, queue, frontier) for stream, queue in zip(opened, waiting, strict=True)}
         if step := {name: events for name, events in released.items() if events is not None}:
             yield step
 
@@ -100,7 +100,7 @@ def _clock(axis: TimeAxis) -> str:
     return "a date" if pa.types.is_date(axis.arrow) else "a timestamp"
 
 
-def _released(queue: deque[EventBatch], frontier: int) -> EventBatch | None:
+def _released(stream: OpenStream, queue: deque[EventBatch], frontier: int) -> EventBatch | None:
     """Takes what is complete from a queue of batches that follow each other."""
     pieces = []
     while queue:
@@ -111,7 +111,7 @@ def _released(queue: deque[EventBatch], frontier: int) -> EventBatch | None:
         if cut < len(head):
             queue.appendleft(head.slice(cut, len(head)))
             break
-    return _merged(pieces) if pieces else None
+    return _merged(stream, pieces) if pieces else None
 
 
 def _before(end: Int64Array, frontier: int) -> int:
@@ -135,15 +135,15 @@ def _sorted_advances(stream: OpenStream, columns: Sequence[str], chunk_rows: int
     order = None if _ascending(end) else np.argsort(end, kind="stable")
     if order is not None:
         start, end = start[order], end[order]
-    table = table.select(list(columns))
+    table = table.select(list(columns)) if order is None else _takeable(table.select(list(columns)))
     begin, n = 0, len(end)
     while begin < n:
         stop = min(begin + chunk_rows, n)
         stop = int(np.searchsorted(end, end[stop - 1], side="right"))
         taken = np.arange(begin, stop, dtype=np.int64) if order is None else order[begin:stop]
-        part = table.slice(begin, stop - begin) if order is None else _taken(table, taken)
+        part = table.slice(begin, stop - begin) if order is None else _taken(stream, table, taken)
         numbers = taken if isinstance(rows, range) else rows[taken]
-        batch = fit(stream, _one_batch(part), numbers)
+        batch = _one_batch(stream, part, numbers)
         yield EventBatch(start[begin:stop], end[begin:stop], numbers, batch), int(end[stop]) if stop < n else INFINITE
         begin = stop
 
@@ -159,11 +159,24 @@ def _whole(stream: OpenStream, columns: Sequence[str], chunk_rows: int) -> tuple
     return pa.Table.from_batches([batch for _, batch in pieces]), np.concatenate([rows for rows, _ in pieces])
 
 
-def _one_batch(table: pa.Table) -> pa.RecordBatch:
-    batches = table.to_batches()
-    if len(batches) == 1:
-        return batches[0]
-    return pa.concat_batches(batches) if batches else pa.RecordBatch.from_arrays([], names=[])  # no columns were asked for
+def _one_batch(stream: OpenStream, table: pa.Table, rows: Int64Array) -> pa.RecordBatch:
+    fitted, n = [], 0
+    for batch in table.to_batches():
+        fitted.append(fit(stream, batch, rows[n : n + batch.num_rows]))
+        n += batch.num_rows
+    return joined(stream, fitted) if fitted else pa.RecordBatch.from_arrays([], names=[])  # no columns were asked for
+
+
+def _takeable(table: pa.Table) -> pa.Table:
+    """The table in types that Arrow can take rows from, whatever its chunks: it joins them, which fails beyond 2 GB of text."""
+    for i, field in enumerate(table.schema):
+        column = table.column(i)
+        if pa.types.is_dictionary(field.type) or pa.types.is_string_view(field.type):
+            column = pa.chunked_array([joinable(chunk) for chunk in column.chunks])
+        elif pa.types.is_string(field.type) and column.nbytes > MOST_TEXT:
+            column = column.cast(pa.large_string())
+        table = table.set_column(i, field.name, column)
+    return table
 
 
 def _ascending(end: Int64Array) -> bool:
@@ -186,11 +199,11 @@ def _arriving_advances(stream: OpenStream, columns: Sequence[str], chunk_rows: i
         _check_order(stream, end, rows, largest)
         largest = max(largest, int(end.max()))
         frontier = max(BEGINNING, largest - stream.lateness)
-        held.append(_merged([EventBatch(start, end, rows, batch.select(list(columns)))]))
+        held.append(_merged(stream, [EventBatch(start, end, rows, batch.select(list(columns)))]))
         complete, held = _divided(held, frontier)
-        yield from _without_copy(complete, frontier)
+        yield from _without_copy(stream, complete, frontier)
     if held:
-        yield _merged(held), INFINITE
+        yield _merged(stream, held), INFINITE
 
 
 def _check_order(stream: OpenStream, end: Int64Array, rows: Int64Array, largest: int) -> None:
@@ -216,51 +229,53 @@ def _divided(runs: list[EventBatch], frontier: int) -> tuple[list[EventBatch], l
     return complete, rest
 
 
-def _without_copy(complete: list[EventBatch], frontier: int) -> Iterator[Advance]:
+def _without_copy(stream: OpenStream, complete: list[EventBatch], frontier: int) -> Iterator[Advance]:
     """Merges the earlier runs with only as much of the last as they reach into, and passes the rest of it on as it is."""
     if len(complete) > 1:
         *earlier, last = complete
         reach = max(int(run.end[-1]) for run in earlier) + 1
         cut = _before(last.end, reach)
-        yield _merged([*earlier, last.slice(0, cut)]), reach
+        yield _merged(stream, [*earlier, last.slice(0, cut)]), reach
         complete = [last.slice(cut, len(last))]
     for run in complete:
         if len(run):
             yield run, frontier
 
 
-def _merged(runs: list[EventBatch]) -> EventBatch:
+def _merged(stream: OpenStream, runs: list[EventBatch]) -> EventBatch:
     """One batch, ordered by end; runs earlier in the list arrived earlier."""
     if len(runs) == 1:
         merged = runs[0]
     else:
         start, end, rows = (np.concatenate([getattr(run, name) for run in runs]) for name in ("start", "end", "rows"))
-        merged = EventBatch(start, end, rows, pa.concat_batches([run.table for run in runs]))
+        merged = EventBatch(start, end, rows, joined(stream, [run.table for run in runs]))
     if _ascending(merged.end):
         return merged
     order = np.argsort(merged.end, kind="stable")
-    return EventBatch(merged.start[order], merged.end[order], merged.rows[order], _taken(merged.table, order))
+    return EventBatch(merged.start[order], merged.end[order], merged.rows[order], _taken(stream, merged.table, order))
 
 
-def _taken(data: pa.Table | pa.RecordBatch, order: Int64Array) -> pa.Table | pa.RecordBatch:
+def _taken(stream: OpenStream, data: pa.Table | pa.RecordBatch, order: Int64Array) -> pa.Table | pa.RecordBatch:
     if data.num_columns == 0:
         return data
+    # Not pa.array(order), which imports pandas wherever that is installed.
+    indices = pa.Array.from_buffers(pa.int64(), len(order), [None, pa.py_buffer(order)])
     try:
-        # Not pa.array(order), which imports pandas wherever that is installed.
-        return data.take(pa.Array.from_buffers(pa.int64(), len(order), [None, pa.py_buffer(order)]))
-    except pa.ArrowNotImplementedError:
-        column = next(f for f in data.schema if not _can_be_taken(f.type))
+        return data.take(indices)
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+        field = next(f for f in data.schema if not _can_be_taken(data.column(f.name), indices))
         raise data_error(
             "K512",
-            f"rows must be sorted, but Arrow cannot reorder column `{column.name}` of type {column.type}",
+            f"rows must be sorted, but Arrow cannot reorder column `{field.name}` of type {field.type}",
             "convert the column, or give the rows in order of time",
+            where=place(stream.name, None),
         ) from None
 
 
-def _can_be_taken(arrow: pa.DataType) -> bool:
+def _can_be_taken(column: pa.Array | pa.ChunkedArray, indices: pa.Array) -> bool:
     try:
-        pa.array([], type=arrow).take(pa.array([], type=pa.int64()))
-    except pa.ArrowNotImplementedError:
+        column.take(indices)
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
         return False
     return True
 
@@ -291,7 +306,11 @@ def _times(stream: OpenStream, data: pa.Table | pa.RecordBatch, name: str, rows:
         raise data_error("K502", "an event has no time", "fill in or remove such rows", where=stream.where(int(rows[index]), name))
     pieces, n = [], 0
     for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
-        batch = fit(stream, pa.RecordBatch.from_arrays([chunk], names=[name]), rows[n : n + len(chunk)])
-        pieces.append(ticks(batch.column(0)))
+        here = rows[n : n + len(chunk)]
+        batch = fit(stream, pa.RecordBatch.from_arrays([chunk], names=[name]), here)
+        try:
+            pieces.append(ticks(batch.column(0)))
+        except UnfitError as unfit:
+            raise stream.unfit(unfit, here, name) from None
         n += len(chunk)
     return pieces[0] if len(pieces) == 1 else np.concatenate([np.zeros(0, dtype=np.int64), *pieces])

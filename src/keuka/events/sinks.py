@@ -15,12 +15,15 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from keuka.errors import data_error
+from keuka.errors import DataError, data_error
+from keuka.events.clocks import show_time
 from keuka.events.files import SUFFIXES
+from keuka.schema import TimeAxis
 
 
 class Writer(Protocol):
@@ -38,11 +41,35 @@ def write_batches(schema: pa.Schema, batches: Iterable[pa.RecordBatch], path: st
     if format == "CSV" and (nested := [field.name for field in schema if pa.types.is_nested(field.type)]):
         raise data_error("K517", f"CSV cannot hold the lists of column `{nested[0]}`", "write Parquet, Arrow IPC or JSON instead")
     n_rows = 0
-    with opened(path) as file, contextlib.closing(writer(schema, file, format, whole=path != "-")) as sink:
+    with opened(path) as file, contextlib.ExitStack() as stack:
+        with _explained(path, format):
+            sink = stack.enter_context(contextlib.closing(writer(schema, file, format, whole=path != "-")))
         for batch in batches:
-            sink.write_batch(batch)
+            with _explained(path, format):
+                sink.write_batch(batch)
             n_rows += batch.num_rows
+        with _explained(path, format):
+            stack.close()
+            file.flush()
     return n_rows
+
+
+@contextlib.contextmanager
+def _explained(path: str, format: str) -> Iterator[None]:
+    """Types that a format has no room for, and disks that are full."""
+    try:
+        yield
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        reason = str(error).splitlines()[0]
+        raise data_error("K517", f"the matches cannot be written as {format}", f"the writer says: {reason}") from error
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+
+
+def _cannot_write(path: str, error: OSError) -> DataError:
+    return data_error("K513", f"`{path}` cannot be written: {error.strerror or error}")
 
 
 def format_of(path: str, suffix: str | None) -> str:
@@ -72,11 +99,35 @@ class NdjsonWriter:
         self.file = file
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        lines = [json.dumps(json_value(row), ensure_ascii=False) + "\n" for row in batch.to_pylist()]
+        lines = [json.dumps(json_value(row), ensure_ascii=False) + "\n" for row in python_rows(batch)]
         self.file.write("".join(lines).encode())
 
     def close(self) -> None:
         self.file.flush()
+
+
+def python_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    columns = [_python_values(name, column) for name, column in zip(batch.schema.names, batch.columns, strict=True)]
+    return [dict(zip(batch.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _python_values(name: str, column: pa.Array) -> list[Any]:
+    """Values of Python; times that it has no value for (years beyond 9999, unknown zones) as text."""
+    try:
+        return list(column.to_pylist())
+    except (ArithmeticError, LookupError, ValueError) as error:
+        if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
+            return [_time(scalar) for scalar in column]
+        raise data_error("K517", f"values of column `{name}` cannot be shown: {error}", "write Parquet or Arrow IPC instead") from error
+
+
+def _time(scalar: pa.Scalar) -> Any:
+    try:
+        return scalar.as_py()
+    except (ArithmeticError, LookupError, ValueError):
+        if pa.types.is_timestamp(scalar.type):
+            return show_time(scalar.value, TimeAxis(1, scalar.type))
+        return str(np.datetime64(scalar.value, "D" if pa.types.is_date32(scalar.type) else "ms").astype("datetime64[D]"))
 
 
 def json_value(value: Any) -> Any:
@@ -105,12 +156,14 @@ def opened(path: str) -> Iterator[IO[bytes]]:
     try:
         file = place.open("wb")
     except OSError as error:
-        raise data_error("K513", f"`{path}` cannot be written: {error.strerror}") from error
+        raise _cannot_write(path, error) from error
     try:
-        with file:
-            yield file
+        yield file
+        file.close()
         if not special:
             place.replace(target)
     finally:
+        with contextlib.suppress(OSError):  # what was wrong with the file has been said
+            file.close()
         if not special:
             place.unlink(missing_ok=True)

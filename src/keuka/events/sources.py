@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from keuka.diagnostics import listing, similar
-from keuka.errors import data_error
+from keuka.errors import DataError, data_error
 from keuka.events.clocks import axis_of, lateness_ticks, time_columns
-from keuka.events.columns import Int64Array, UnfitError, canonical
+from keuka.events.columns import Int64Array, UnfitError, canonical, damaged, widened
 from keuka.events.files import BATCH_ROWS, place
 from keuka.events.tables import FILE_SHIFT, Data, to_arrow
 from keuka.schema import Schema, StreamType, schema_of
@@ -77,6 +77,10 @@ class OpenStream:
         file_idx, row_in_file = row >> FILE_SHIFT, row & ((1 << FILE_SHIFT) - 1)
         return place(self.name, self.data.files[file_idx] if self.data.files else None, row_in_file, column)
 
+    def unfit(self, error: UnfitError, rows: Int64Array | range, column: str | None) -> DataError:
+        """What a user is told of a value that has no room; `rows` are the numbers of the rows of its batch."""
+        return data_error(error.code, error.problem, error.remedy, where=self.where(int(rows[error.index]), column))
+
 
 def open_stream(name: str, stream: Stream) -> OpenStream:
     """Looks at the data far enough to know its columns and its clock."""
@@ -85,14 +89,7 @@ def open_stream(name: str, stream: Stream) -> OpenStream:
     schema = _schema(data.schema, where)
     time = time_columns(data.schema, stream.time, where)
     axis = axis_of([data.schema.field(column) for column in time], stream.unit, where)
-    if stream.id is not None and stream.id not in schema.names:
-        raise data_error(
-            "K516",
-            f"there is no column `{stream.id}` to identify events by",
-            *similar(stream.id, schema.names),
-            f"the columns are {listing(schema.names)}",
-            where=where,
-        )
+    _check_id(stream.id, schema, where)
     return OpenStream(
         name=name,
         type=StreamType(schema, axis),
@@ -104,12 +101,45 @@ def open_stream(name: str, stream: Stream) -> OpenStream:
     )
 
 
+# Types whose values have one text each, by which users know an event.
+IDENTIFYING = (
+    pa.types.is_boolean,
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_decimal,
+    pa.types.is_string,
+    pa.types.is_timestamp,
+    pa.types.is_date,
+    pa.types.is_time,
+    pa.types.is_duration,
+)
+
+
+def _check_id(id: object, schema: Schema, where: str) -> None:
+    if id is None:
+        return
+    if not isinstance(id, str):
+        raise data_error("K516", f"`id=` must be the name of a column, not {id!r}", where=where)
+    index = schema.index(id)
+    if index is None:
+        problem = f"there is no column `{id}` to identify events by"
+        raise data_error("K516", problem, *similar(id, schema.names), f"the columns are {listing(schema.names)}", where=where)
+    if not any(is_of_type(schema[index].arrow) for is_of_type in IDENTIFYING):
+        problem = f"column `{id}` cannot identify events: it is {schema[index].arrow}"
+        raise data_error("K516", problem, "convert it to text or to integers", where=where)
+
+
 def _schema(arrow: pa.Schema, where: str) -> Schema:
-    """The attributes. A column without any value has no type of its own; it is taken for text, all null."""
-    twice = next((name for name in arrow.names if arrow.names.count(name) > 1), None)
+    """The attributes; dictionaries stand for their values. A column without any value has no type: it is taken for text, all null."""
+    try:
+        names = arrow.names
+    except UnicodeDecodeError:
+        raise data_error("K514", "the name of a column is not UTF-8", "rename the column", where=where) from None
+    twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise data_error("K512", f"two columns have the name `{twice}`", "rename one of them", where=where)
-    return schema_of(pa.schema([pa.field(f.name, pa.string() if pa.types.is_null(f.type) else f.type) for f in arrow]))
+    values = [f.type.value_type if pa.types.is_dictionary(f.type) else f.type for f in arrow]
+    return schema_of(pa.schema(zip(names, [pa.string() if pa.types.is_null(v) else v for v in values], strict=True)))
 
 
 def read(opened: OpenStream, columns: Sequence[str], chunk_rows: int = BATCH_ROWS) -> Iterator[tuple[Int64Array, pa.RecordBatch]]:
@@ -126,16 +156,36 @@ def read(opened: OpenStream, columns: Sequence[str], chunk_rows: int = BATCH_ROW
             waiting.append((numbers, fit(opened, piece, numbers)))
             n_waiting += piece.num_rows
             if 4 * n_waiting >= chunk_rows:
-                yield _joined(waiting)
+                yield _together(opened, waiting)
                 waiting, n_waiting = [], 0
     if waiting:
-        yield _joined(waiting)
+        yield _together(opened, waiting)
 
 
-def _joined(pieces: list[tuple[Int64Array, pa.RecordBatch]]) -> tuple[Int64Array, pa.RecordBatch]:
+def _together(opened: OpenStream, pieces: list[tuple[Int64Array, pa.RecordBatch]]) -> tuple[Int64Array, pa.RecordBatch]:
     if len(pieces) == 1:
         return pieces[0]
-    return np.concatenate([numbers for numbers, _ in pieces]), pa.concat_batches([batch for _, batch in pieces])
+    return np.concatenate([numbers for numbers, _ in pieces]), joined(opened, [batch for _, batch in pieces])
+
+
+def joined(opened: OpenStream, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """One batch of several with the same columns in canonical types."""
+    if len(batches) == 1:
+        return batches[0]
+    try:
+        return pa.concat_batches(batches)
+    except pa.ArrowInvalid:  # the offsets of a column cannot reach 2 GB
+        columns = {name: _joined_column(opened, name, batches) for name in batches[0].schema.names}
+        return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def _joined_column(opened: OpenStream, name: str, batches: Sequence[pa.RecordBatch]) -> pa.Array:
+    try:
+        return pa.concat_arrays([widened(batch.column(name)) for batch in batches])
+    except pa.ArrowInvalid:
+        problem = f"column `{name}` has more than 2 GB in rows that must be looked at together"
+        help = "leave the column out of the query, or allow less lateness"
+        raise data_error("K514", problem, help, where=place(opened.name, None)) from None
 
 
 def _chunks(opened: OpenStream, columns: Sequence[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -149,6 +199,10 @@ def _chunks(opened: OpenStream, columns: Sequence[str]) -> Iterator[tuple[int, p
 
 def fit(opened: OpenStream, batch: pa.RecordBatch, rows: Int64Array | range) -> pa.RecordBatch:
     """The batch with every column in its canonical type; a value without room there is an error that names its row."""
+    try:
+        batch.validate()
+    except pa.ArrowInvalid as error:
+        raise opened.unfit(damaged(0, str(error)), rows, None) from None
     schema = opened.type.schema
     arrays = []
     for name, array in zip(batch.schema.names, batch.columns, strict=True):
@@ -157,5 +211,5 @@ def fit(opened: OpenStream, batch: pa.RecordBatch, rows: Int64Array | range) -> 
         try:
             arrays.append(canonical(array, schema[index]))
         except UnfitError as unfit:
-            raise data_error(unfit.code, unfit.problem, unfit.remedy, where=opened.where(int(rows[unfit.index]), name)) from None
+            raise opened.unfit(unfit, rows, name) from None
     return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import glob
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -19,7 +20,7 @@ import pyarrow as pa
 
 from keuka.diagnostics import similar
 from keuka.errors import DataError, data_error
-from keuka.events.files import File, cannot_open, format_of, place
+from keuka.events.files import File, cannot_open, format_of, is_possible, place
 from keuka.events.formats import INFERRED, open_file, read_file
 
 # Rows are numbered (file number << FILE_SHIFT) + row in that file, both from 0, so that a number alone gives a place.
@@ -51,8 +52,7 @@ def to_arrow(name: str, data: Any, time: object) -> Data:
     if module == "polars" and hasattr(data, "collect") and not hasattr(data, "__arrow_c_stream__"):
         data = data.collect()
     if module == "polars" and hasattr(data, "to_arrow") and hasattr(data, "columns"):
-        # The oldest layout has no views, which Arrow can neither reorder nor the kernel read in place.
-        return _of_table(data.to_arrow(compat_level=sys.modules["polars"].CompatLevel.oldest()), "polars")
+        return _of_table(_polars_table(name, data), "polars")
     if isinstance(data, pa.Table):
         return _of_table(data, "arrow")
     if isinstance(data, pa.RecordBatch):
@@ -60,10 +60,9 @@ def to_arrow(name: str, data: Any, time: object) -> Data:
     if isinstance(data, list | tuple):
         return _of_table(_list_table(name, data), "arrow")
     if isinstance(data, pa.RecordBatchReader):
-        return _of_batches(name, data.schema, data)
+        return _of_reader(name, data)
     if hasattr(data, "__arrow_c_stream__"):
-        reader = pa.RecordBatchReader.from_stream(data)
-        return _of_batches(name, reader.schema, reader)
+        return _of_reader(name, _foreign_reader(name, data))
     if isinstance(data, Iterable) and not isinstance(data, dict | bytes):
         return _of_iterable(name, data)
     raise _unknown_kind(name, data)
@@ -79,9 +78,6 @@ def _unknown_kind(name: str, data: object) -> DataError:
 
 
 def _of_table(table: pa.Table, kind: str) -> Data:
-    for i, field in enumerate(table.schema):
-        if pa.types.is_string_view(field.type):
-            table = table.set_column(i, field.name, table.column(i).cast(pa.large_string()))
     return Data(table.schema, kind, table.num_rows, table=table)
 
 
@@ -106,6 +102,18 @@ def _pandas_table(name: str, frame: Any, time: object) -> pa.Table:
         raise data_error("K512", "the frame cannot be converted to Arrow", f"pandas says: {error}", where=place(name, None)) from error
 
 
+# ---- polars
+
+
+def _polars_table(name: str, frame: Any) -> pa.Table:
+    try:
+        # The oldest layout has no views, which Arrow can neither reorder nor the kernel read in place.
+        table: pa.Table = frame.to_arrow(compat_level=sys.modules["polars"].CompatLevel.oldest())
+        return table
+    except pa.ArrowException as error:
+        raise data_error("K512", "the frame cannot be converted to Arrow", f"Arrow says: {error}", where=place(name, None)) from error
+
+
 # ---- lists
 
 
@@ -119,8 +127,13 @@ def _list_table(name: str, rows: Sequence[Any]) -> pa.Table:
     for i, row in enumerate(rows):
         if not isinstance(row, dict):
             raise data_error("K512", f"a row is a `{type(row).__name__}`, not a dict", where=place(name, None, i))
-    names = dict.fromkeys(key for row in rows for key in row)
-    return pa.table({str(key): _column(name, str(key), [row.get(key) for row in rows], from_pandas=False) for key in names})
+    keys = dict.fromkeys(key for row in rows for key in row)
+    columns = [_column(name, str(key), [row.get(key) for row in rows], from_pandas=False) for key in keys]
+    try:
+        return pa.Table.from_arrays(columns, names=[str(key) for key in keys])
+    except UnicodeEncodeError as error:
+        problem = f"the name of a column holds a lone surrogate, which no text can: {error.object!a}"
+        raise data_error("K512", problem, "rename the column", where=place(name, None)) from None
 
 
 def _column(name: str, column: str, values: list[Any], from_pandas: bool) -> pa.Array:
@@ -155,10 +168,53 @@ def _first_misfit(values: list[Any], from_pandas: bool) -> int:
 
 # ---- streams of batches
 
+# Readers that were read from, as long as they exist. A second run would silently see nothing, or the rest of the rows.
+_BEGUN: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def check_shared(streams: Mapping[str, Any]) -> None:
+    """A table may be the data of several streams. What can be read only once may not: each stream would get some of the rows."""
+    names: dict[object, str] = {}
+    for name, data in streams.items():
+        is_standard_input = isinstance(data, str | Path) and os.fspath(data) == "-"
+        if not (is_standard_input or isinstance(data, Iterator)):
+            continue
+        what = "standard input" if is_standard_input else f"one `{type(data).__name__}`"
+        first = names.setdefault("-" if is_standard_input else id(data), name)
+        if first != name:
+            problem = f"{what} is given for both `{first}` and `{name}`, but it can be read only once"
+            raise data_error("K512", problem, "read it into a table first, and give the table for both")
+
+
+def _of_reader(name: str, reader: pa.RecordBatchReader) -> Data:
+    if reader in _BEGUN:
+        raise data_error(
+            "K512",
+            "the reader was already read by an earlier run, and can be read only once",
+            "make a new reader, or read it into a table first: `reader.read_all()`",
+            where=place(name, None),
+        )
+    return _of_batches(name, reader.schema, reader)
+
+
+def _foreign_reader(name: str, data: Any) -> pa.RecordBatchReader:
+    """What another library offers as a stream of Arrow batches. A polars series offers one column, which is no table."""
+    try:
+        return pa.RecordBatchReader.from_stream(data)
+    except pa.ArrowException:
+        raise _unknown_kind(name, data) from None
+
 
 def _of_iterable(name: str, data: Iterable[Any]) -> Data:
     batches = iter(data)
     first = next(batches, None)
+    if first is None:
+        raise data_error(
+            "K512",
+            "there are no record batches, so the columns are unknown",
+            "an iterator can be read only once; give a RecordBatchReader, which has a schema, where there may be none",
+            where=place(name, None),
+        )
     if not isinstance(first, pa.RecordBatch):
         raise _unknown_kind(name, data)
     return _of_batches(name, first.schema, chain([first], batches))
@@ -166,6 +222,8 @@ def _of_iterable(name: str, data: Iterable[Any]) -> Data:
 
 def _of_batches(name: str, schema: pa.Schema, batches: Iterable[Any]) -> Data:
     def chunks(columns: Sequence[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        if isinstance(batches, pa.RecordBatchReader):
+            _BEGUN.add(batches)
         for n_rows, batch in _alike(name, schema, batches):
             yield n_rows, batch.select(list(columns))
 
@@ -262,6 +320,8 @@ def _paths(name: str, path: str) -> tuple[str, ...]:
     """The files a path stands for, in the order of their names."""
     if path == "-":
         return (path,)
+    if not is_possible(path):
+        raise data_error("K513", f"{path!a} cannot be opened: the name of a file is text without NUL", where=place(name, None))
     if os.path.isdir(path):
         entries = (os.path.join(path, entry) for entry in sorted(os.listdir(path)) if not entry.startswith((".", "_")))
         found = tuple(entry for entry in entries if os.path.isfile(entry) and format_of(entry))

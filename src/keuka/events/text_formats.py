@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.json
@@ -45,15 +46,18 @@ def csv_schema(file: File) -> tuple[pa.Schema, int | None]:
         table = pa.csv.read_csv(io.BytesIO(whole), **_csv_options(None, []))
     except pa.ArrowInvalid as error:
         raise _csv_error(file, {}, 0, error) from error
-    for field in table.schema:
-        if pa.types.is_binary(field.type):
-            raise data_error(
-                "K514",
-                "text that is not UTF-8",
-                "save the file in the encoding UTF-8",
-                where=f"{file.where()}, column `{field.name}`",
-            )
+    try:
+        names = table.column_names
+    except UnicodeDecodeError:
+        raise _not_utf8(f"{file.where()}, header") from None
+    for name, arrow in zip(names, table.schema.types, strict=True):
+        if pa.types.is_binary(arrow):
+            raise _not_utf8(file.where(None, name))
     return pa.schema([pa.field(f.name, _widest(table[i])) for i, f in enumerate(table.schema)]), estimated_rows(file, table.num_rows)
+
+
+def _not_utf8(where: str) -> DataError:
+    return data_error("K514", "text that is not UTF-8", "save the file in the encoding UTF-8", where=where)
 
 
 def _last_row_end(head: bytes) -> int:
@@ -134,7 +138,8 @@ def _csv_ragged_row(file: File) -> int | None:
         return "error"
 
     options = _csv_options({}, [])
-    options["read_options"] = pa.csv.ReadOptions(block_size=BLOCK_BYTES, use_threads=False)  # threads do not count rows
+    # Threads do not count rows. Any bytes are Latin-1, and Arrow complains to standard error of rows it cannot decode.
+    options["read_options"] = pa.csv.ReadOptions(block_size=BLOCK_BYTES, use_threads=False, encoding="latin-1")
     options["parse_options"] = pa.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=note)
     options["convert_options"] = pa.csv.ConvertOptions(default_column_type=pa.string())
     try:
@@ -162,6 +167,8 @@ def _csv_row_of(file: File, column: str, value: str, begin: int) -> int | None:
 
 
 # ---- newline-delimited JSON
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def json_schema(file: File) -> tuple[pa.Schema, int | None]:
@@ -213,10 +220,37 @@ def _line_blocks(source: pa.NativeFile) -> Iterator[bytes]:
 def _parse_json(file: File, lines: bytes, schema: pa.Schema | None, n_rows: int) -> pa.Table:
     if not lines.strip():
         return schema.empty_table() if schema is not None else pa.table({})
+    lines = lines.removeprefix(BYTE_ORDER_MARK) if n_rows == 0 else lines
+    _check_lines(file, lines, n_rows)
     try:
         return _json_table(lines, schema)
     except pa.ArrowInvalid as error:
         raise _json_error(file, lines, schema, n_rows, error) from error
+
+
+def _check_lines(file: File, lines: bytes, n_rows: int) -> None:
+    """What Arrow's reader does not look at: text must be UTF-8, and every line an object (it crashes if the first is `null`)."""
+    if not lines.isascii():
+        try:
+            lines.decode()
+        except UnicodeDecodeError as error:
+            if error.reason != "unexpected end of data":  # a file cut in the middle of a character has another message
+                raise _not_utf8(file.where(n_rows + _n_rows(lines[: lines.rfind(b"\n", 0, error.start) + 1]))) from None
+    characters = np.frombuffer(lines, dtype=np.uint8)
+    begins = np.concatenate([[0], np.flatnonzero(characters[:-1] == ord("\n")) + 1])
+    ends = np.concatenate([begins[1:], [len(lines)]])
+    for i in np.flatnonzero(characters[begins] != ord("{")):  # few: blank and indented lines
+        line = lines[begins[i] : ends[i]].lstrip()
+        if line and not line.startswith(b"{"):
+            raise _not_json(file.where(n_rows + _n_rows(lines[: begins[i]])), "a line is not a JSON object")
+
+
+def _n_rows(lines: bytes) -> int:
+    return sum(1 for line in lines.split(b"\n") if line.strip())
+
+
+def _not_json(where: str, problem: str) -> DataError:
+    return data_error("K506", problem, "write one object per line, without brackets or commas around them", where=where)
 
 
 def _json_table(lines: bytes, schema: pa.Schema | None) -> pa.Table:
@@ -241,8 +275,7 @@ def _json_error(file: File, block: bytes, schema: pa.Schema | None, n_rows: int,
         table = _json_table(lines[good], None)
     except pa.ArrowInvalid:
         cut = good == len(lines) - 1 and not block.endswith(b"\n") and lines[good].lstrip().startswith(b"{")
-        problem = "the file ends in the middle of a line" if cut else "a line is not a JSON object"
-        return data_error("K506", problem, "write one object per line, without brackets or commas around them", where=where)
+        return _not_json(where, "the file ends in the middle of a line" if cut else "a line is not a JSON object")
     wrong = next((f for f in schema or () if f.name in table.column_names and _json_misfits(lines[good], f)), None)
     if wrong is None:
         reason = str(error).split(" in row ")[0]

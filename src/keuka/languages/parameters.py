@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 
-from keuka.diagnostics import Diagnostic, listing, similar
+from keuka.diagnostics import SURROGATE, Diagnostic, listing, similar
 from keuka.expressions import Literal
 from keuka.languages.coercion import microseconds
 from keuka.languages.values import Parameter
@@ -14,6 +14,8 @@ from keuka.schema import MAX_TICK, Type
 
 def read_parameters(used: Sequence[Parameter], given: Mapping[str, object], findings: list[Diagnostic]) -> dict[str, Literal | timedelta]:
     """The values of the parameters a query uses; missing, superfluous and unsuitable ones are noted in `findings`."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f"params must be a dict from name to value, not {type(given).__name__}")
     first_uses = {p.name: p for p in reversed(used)}
     values: dict[str, Literal | timedelta] = {}
     for name in dict.fromkeys([p.name for p in used]):
@@ -49,7 +51,7 @@ def _literal(value: object) -> Literal | timedelta | str:
     if isinstance(value, float):
         return Literal(value, Type.DOUBLE)
     if isinstance(value, str):
-        return Literal(value, Type.STRING)
+        return "holds a lone surrogate, which no text can" if SURROGATE.search(value) else Literal(value, Type.STRING)
     if isinstance(value, datetime):
         return Literal(microseconds(value), Type.TIMESTAMP)
     if isinstance(value, date):

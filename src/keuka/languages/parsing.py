@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from keuka.diagnostics import Diagnostic, SourceText, Span
+from keuka.diagnostics import SURROGATE, Diagnostic, SourceText, Span
 from keuka.errors import QueryError
 from keuka.languages.mistakes import Vocabulary, explain_mistake
 
@@ -54,6 +54,9 @@ def parse_text(grammar: Grammar, source: SourceText, builder: object) -> Any:
     """What `builder` makes of the text: it has a method for every rule of the grammar."""
     from lark.exceptions import UnexpectedInput
 
+    if half := SURROGATE.search(source.text):
+        span = Span(source, half.start(), half.end())
+        raise QueryError(Diagnostic("K102", f"{half.group()!a} is half a character (a lone surrogate), which no text can hold", span))
     try:
         tree = parser(grammar.path).parse(source.text)
     except UnexpectedInput as error:

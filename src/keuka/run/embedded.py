@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,8 +16,9 @@ from keuka.automaton.tables import OutputColumns, Tables
 from keuka.errors import KeukaError, data_error
 from keuka.events.carried import CarriedColumn
 from keuka.events.clocks import show_time
-from keuka.events.columns import ByteArray, Int32Array, Int64Array, from_kernel, to_kernel
+from keuka.events.columns import ByteArray, Int32Array, Int64Array, UnfitError, check_text, damaged, from_kernel, to_kernel
 from keuka.events.contributors import Contributors
+from keuka.events.files import place
 from keuka.events.matches import result_schema
 from keuka.events.order import EventBatch, common_axis, in_order
 from keuka.events.sources import OpenStream
@@ -110,7 +112,7 @@ class _Run:
             for name, type_ in zip(source.columns, source.types, strict=True):
                 if type_ is Type.OTHER:
                     self.carriers[i, name] = len(self.carried)
-                    self.carried.append(CarriedColumn(self._attribute(i, name).arrow))
+                    self.carried.append(CarriedColumn(self._attribute(i, name).arrow, place(source.name, None, None, name)))
         self.contributors = Contributors(inputs) if self.tracks else None
         self.look_through_at = LEAST_CARRIED
         self.schemas = {o.name: result_schema(o.schema, axis, self.tracks) for o in tables.outputs}
@@ -143,7 +145,7 @@ class _Run:
             self.machine.process(batches)
         except Overflow as error:
             raise self._overflow(error, step) from None
-        found = [MatchBatch(output.name, self._matches(output)) for output in self.tables.outputs]
+        found = [MatchBatch(output.name, rows) for output in self.tables.outputs for rows in self._matches(output)]
         self._forget()
         return [batch for batch in found if batch.rows.num_rows]
 
@@ -159,7 +161,10 @@ class _Run:
             if type_ is Type.OTHER:
                 numbers, valid = self._carry(self.carriers[i, name], first, column)
             else:
-                numbers, valid = to_kernel(column, type_, self._intern)
+                try:
+                    numbers, valid = self._to_kernel(column, type_)
+                except UnfitError as unfit:
+                    raise self.inputs[i].unfit(unfit, batch.rows, name) from None
             values.append(np.ascontiguousarray(numbers))
             flags.append(None if valid is None else _inverted(valid))
         if self.contributors is not None:
@@ -170,20 +175,45 @@ class _Run:
         self.carried[carrier].append(first, column)
         return np.arange(first, first + len(column)) | (carrier << CARRIER_SHIFT), None
 
+    def _to_kernel(self, column: pa.Array, type_: Type) -> tuple[Int64Array, ByteArray | None]:
+        n_texts = self.machine.strings.n_alive
+        converted = to_kernel(column, type_, self._intern)
+        if type_ is Type.STRING and self.machine.strings.n_alive > n_texts:
+            check_text(column)  # known texts were looked at when they came first
+        return converted
+
     def _intern(self, offsets: object, data: object, valid: ByteArray | None, n: int) -> Int64Array:
         codes = np.empty(n, np.int64)
-        self.machine.strings.intern(offsets, data, NO_BYTES if valid is None else valid, codes)
+        try:
+            self.machine.strings.intern(offsets, data, NO_BYTES if valid is None else valid, codes)
+        except ValueError as error:
+            raise damaged(0, str(error)) from None
         return codes
 
     # -- results -----------------------------------------------------------------------------------------------------------
 
-    def _matches(self, output: OutputColumns) -> pa.RecordBatch:
-        starts, ends, nodes, values, flags = self.machine.output(output.operator)
-        columns = [self._column(v, f, a) for v, f, a in zip(values, flags, output.schema.attributes, strict=True)]
+    def _matches(self, output: OutputColumns) -> Iterator[pa.RecordBatch]:
+        """The matches of an output, in more than one batch if there are 2 GB of a column."""
+        found = self.machine.output(output.operator)
+        waiting = [(0, len(found[0]))]
+        while waiting:
+            begin, stop = waiting.pop()
+            try:
+                yield self._batch(output, found, slice(begin, stop))
+            except (OverflowError, pa.ArrowInvalid):  # from the string table, from Arrow
+                if stop - begin <= 1:
+                    problem = f"a match of `{output.name}` has a text or another value of more than 2 GB"
+                    raise data_error("K514", problem, "leave such long values out of the query") from None
+                middle = (begin + stop) // 2
+                waiting += [(middle, stop), (begin, middle)]
+
+    def _batch(self, output: OutputColumns, found: tuple[Any, ...], rows: slice) -> pa.RecordBatch:
+        starts, ends, nodes, values, flags = found
+        columns = [self._column(v[rows], f[rows], a) for v, f, a in zip(values, flags, output.schema.attributes, strict=True)]
         time = Attribute("", Type.TIMESTAMP, self.axis.arrow)
-        columns += [from_kernel(ticks, None, time, self._texts) for ticks in (starts, ends)]
+        columns += [from_kernel(ticks[rows], None, time, self._texts) for ticks in (starts, ends)]
         if self.contributors is not None:
-            offsets, sources, numbers, tags = upkeep.contributors(self.machine, nodes)
+            offsets, sources, numbers, tags = upkeep.contributors(self.machine, nodes[rows])
             columns += self.contributors.columns(output.fingerprint, offsets, sources, numbers, tags)
         return pa.RecordBatch.from_arrays(columns, schema=self.schemas[output.name])
 

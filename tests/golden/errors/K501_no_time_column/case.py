@@ -1,0 +1,3 @@
+import keuka
+
+keuka.match("SELECT * FROM Clicks", [{"user": "ann", "page": 1}])

@@ -1,0 +1,3 @@
+import keuka
+
+keuka.match("SELECT * FROM Clicks NEXT Mails", {"Clicks": [{"at": 1}]}, time="at")

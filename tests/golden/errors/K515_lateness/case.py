@@ -1,0 +1,3 @@
+import keuka
+
+keuka.match("SELECT * FROM Clicks", [{"at": 1}], time="at", lateness="soon")
