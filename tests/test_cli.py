@@ -138,6 +138,49 @@ def test_values_json_has_no_word_for_become_null(capsys):
     assert [row["x"] for row in lines_of(capsys, "q.cel", "s.parquet", "--time", "t")] == [None, None]
 
 
+def write_odd(name: str, column: pa.Array) -> None:
+    table = pa.table({"t": [1], "c": column})
+    Path("all.cel").write_text("SELECT c FROM S")
+    with pa.ipc.new_file(name, table.schema) as file:
+        file.write_table(table)
+
+
+@pytest.mark.parametrize(
+    ("column", "shown"),
+    [
+        (pa.array([2**61], pa.timestamp("us")), "75039-04-04T19:00:13.693952"),
+        (pa.array([1], pa.timestamp("us", "Mars/Phobos")), "1970-01-01T00:00:00.000001 UTC"),
+        (pa.array([200_000_000], pa.date32()), "549551-05-28"),
+        (pa.array([None], pa.date64()), None),
+    ],
+)
+def test_times_that_python_has_no_value_for_are_shown_as_text(column, shown, capsys):
+    write_odd("odd.arrow", column)
+    assert lines_of(capsys, "all.cel", "odd.arrow", "--time", "t") == [{"c": shown, "_start": 1, "_end": 1}]
+    assert main(["match", "all.cel", "odd.arrow", "--time", "t"]) == 0
+    assert (shown or "NULL") in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("column", "format", "message"),
+    [
+        (pa.array([b"\xff"]), "csv", "the matches cannot be written as CSV"),
+        (pa.array([(1, 2, 3)], pa.month_day_nano_interval()), "parquet", "the matches cannot be written as Parquet"),
+        (pa.StructArray.from_arrays([pa.array([1]), pa.array([1])], ["a", "a"]), "ndjson", "values of column `c` cannot be shown"),
+    ],
+)
+def test_values_that_a_format_has_no_room_for_are_refused(column, format, message, capsys, folder):
+    write_odd("odd.arrow", column)
+    assert main(["match", "all.cel", "odd.arrow", "--time", "t", "--out", f"found.{format}"]) == 3
+    assert capsys.readouterr().err.startswith(f"error[K517]: {message}")
+    assert not list(folder.glob("*found*"))
+
+
+def test_a_full_disk_is_said_plainly(capsys):
+    assert main(["match", "rise.cel", "ticks.csv", "--out", "/dev/full", "--format", "csv"]) == 3
+    assert capsys.readouterr().err.startswith("error[K513]: `/dev/full` cannot be written: No space left on device")
+
+
 def test_a_failed_run_leaves_the_old_file_and_no_half_a_new_one(folder):
     Path("found.csv").write_text("precious")
     Path("ticks.csv").write_text(TICKS + "2024-01-02 09:00:00,IBM,1\n")
@@ -208,6 +251,22 @@ def test_rows_out_of_order_need_lateness_or_sorting(capsys):
     assert len(late) == 5
 
 
+def test_lateness_may_be_a_plain_number_of_ticks(capsys):
+    Path("late.csv").write_text("t,Name,Price\n5,A,1\n3,A,2\n9,A,3\n")
+    found = lines_of(capsys, "rise.cel", "late.csv", "--time", "t", "--lateness", "2")
+    assert sorted(row["_start"] for row in found) == [3, 5]
+    assert main(["match", "rise.cel", "late.csv", "--time", "t", "--lateness", "Stock=1"]) == 3
+    assert capsys.readouterr().err.startswith("error[K504]")
+    assert main(["match", "rise.cel", "late.csv", "--time", "t", "--lateness", "9" * 40]) == 3
+    assert capsys.readouterr().err.startswith("error[K515]")
+
+
+def test_parameters_that_are_hardly_json_are_text(capsys):
+    Path("named.cel").write_text("SELECT Name FROM FILTER {Name = :name} (Stock)")
+    for value in ("9" * 5000, "[" * 100_000):
+        assert lines_of(capsys, "named.cel", "ticks.csv", "--params", f"name={value}") == []
+
+
 def test_output_chooses_among_published_streams(capsys):
     Path("two.cel").write_text(RISE + "SELECT High FROM Rise PUBLISH Highs;")
     assert [list(row) for row in lines_of(capsys, "two.cel", "ticks.csv", "--limit", "1")] == [["High", "_start", "_end"]]
@@ -265,13 +324,18 @@ def test_missing_data_is_exit_code_3(capsys):
         (["match", "rise.cel", "ticks.csv", "--params", "v"], "write `v=...`"),
         (["match", "rise.cel", "ticks.csv", "--time", "Stok=Time"], "there are `Stock`"),
         (["match", "rise.cel", "ticks.csv", "--limit", "-1"], "-1 is not in the range"),
+        (["match", "rise.cel", "ticks.csv", "--limit", "9" * 23], "is not in the range"),
+        (["match", "rise.cel", "ticks.csv", "--out", "ticks.csv"], "would overwrite `ticks.csv`, which is read"),
+        (["match", "rise.cel", "*.csv", "--out", "../{folder}/ticks.csv"], "would overwrite `ticks.csv`, which is read"),
+        (["match", "rise.cel", "ticks.csv", "--out", "rise.cel", "--format", "csv"], "would overwrite `rise.cel`, which is read"),
         (["frobnicate"], "No such command"),
         (["error", "K999"], "there is no error `K999`"),
     ],
 )
-def test_a_wrong_command_line_is_exit_code_2_with_a_remedy(arguments, message, capsys):
-    assert main(arguments) == 2
+def test_a_wrong_command_line_is_exit_code_2_with_a_remedy(arguments, message, capsys, folder):
+    assert main([argument.format(folder=folder.name) for argument in arguments]) == 2
     assert message in capsys.readouterr().err
+    assert (folder / "ticks.csv").read_text() == TICKS
 
 
 def test_an_unexpected_exception_is_k901_and_how_to_report_it(capsys, monkeypatch):

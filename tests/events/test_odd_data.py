@@ -411,6 +411,8 @@ DAMAGED = [
     damaged_ipc(TEXTS, [4, 8, 12], [4, 8, 1200]),
     damaged_ipc(TEXTS, [4, 8, 12], [4, 800, 12]),
     damaged_ipc(TEXTS.dictionary_encode(), [0, 1, 2], [0, 9, 2]),
+    damaged_ipc(TEXTS.dictionary_encode(), [0, 1, 2], [0, -1, 2]),
+    damaged_ipc(pa.array([1, 2, 3], pa.date32()).dictionary_encode(), [0, 1, 2], [0, 9, 2]),
     damaged_ipc(pa.array([["a"], ["b"], ["c"]]), [1, 2, 3], [1, 2, 99]),
 ]
 
@@ -419,6 +421,8 @@ DAMAGED = [
 def test_offsets_and_indices_that_lead_nowhere(content: bytes, write: Write) -> None:
     assert "of another format" in refused("K506", "SELECT c FROM S", write("damaged.arrow", content), time="t")
     assert "the batch is damaged: " in refused("K506", "SELECT c FROM S", pa.ipc.open_stream(content), time="t")
+    table = pa.ipc.open_stream(content).read_all()
+    assert "the batch is damaged: " in refused("K506", "SELECT c FROM S", table, time="t")
 
 
 def test_a_path_that_no_file_can_have() -> None:

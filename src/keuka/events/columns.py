@@ -64,12 +64,16 @@ def joinable(array: pa.Array) -> pa.Array:
     """The same values in a type whose arrays Arrow can join and reorder.
 
     Dictionaries of text get indices that have room for the words of other batches; all other dictionaries are decoded.
+    Raises UnfitError for an index that is none.
     """
     if pa.types.is_string_view(array.type):
         return array.cast(pa.large_string())
     if not pa.types.is_dictionary(array.type):
         return array
     indices, words = array.indices, joinable(array.dictionary)
+    least, most = pc.min_max(indices).as_py().values()
+    if least is not None and (least < 0 or most >= len(words)):
+        raise damaged(_first(pc.or_(pc.less(indices, 0), pc.greater_equal(indices, len(words)))), "an index leads out of its dictionary")
     if not _is_text(words.type):
         return pa.DictionaryArray.from_arrays(indices, words).dictionary_decode()
     narrow = indices.type.bit_width < 32
@@ -185,8 +189,6 @@ def _codes(array: pa.Array, valid: ByteArray | None, intern: Intern) -> Int64Arr
         return _interned(dictionary, None, intern)[positions]
     except UnfitError as unfit:
         raise UnfitError(int((positions == unfit.index).argmax()), unfit.code, unfit.problem, unfit.remedy) from None
-    except IndexError as error:
-        raise damaged(int(((positions < 0) | (positions >= len(dictionary))).argmax()), str(error)) from None
 
 
 def _interned(array: pa.Array, valid: ByteArray | None, intern: Intern) -> Int64Array:
@@ -204,7 +206,7 @@ def text_pieces(array: pa.Array) -> Iterator[pa.Array]:
         ends = np.frombuffer(array.buffers()[1], dtype=np.int64, count=len(array) + 1, offset=8 * array.offset)
         while ends[-1] - ends[begin] > MOST_TEXT:
             stop = int(np.searchsorted(ends, ends[begin] + MOST_TEXT, side="right")) - 1
-            if stop == begin:
+            if stop <= begin:
                 length = int(ends[begin + 1] - ends[begin])
                 raise UnfitError(begin, "K514", f"a text has {length:,} bytes, more than 2 GB", "shorten it, or replace it by null")
             yield array.slice(begin, stop - begin)

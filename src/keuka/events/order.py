@@ -135,7 +135,7 @@ def _sorted_advances(stream: OpenStream, columns: Sequence[str], chunk_rows: int
     order = None if _ascending(end) else np.argsort(end, kind="stable")
     if order is not None:
         start, end = start[order], end[order]
-    table = table.select(list(columns)) if order is None else _takeable(table.select(list(columns)))
+    table = table.select(list(columns)) if order is None else _takeable(stream, table.select(list(columns)))
     begin, n = 0, len(end)
     while begin < n:
         stop = min(begin + chunk_rows, n)
@@ -167,12 +167,15 @@ def _one_batch(stream: OpenStream, table: pa.Table, rows: Int64Array) -> pa.Reco
     return joined(stream, fitted) if fitted else pa.RecordBatch.from_arrays([], names=[])  # no columns were asked for
 
 
-def _takeable(table: pa.Table) -> pa.Table:
+def _takeable(stream: OpenStream, table: pa.Table) -> pa.Table:
     """The table in types that Arrow can take rows from, whatever its chunks: it joins them, which fails beyond 2 GB of text."""
     for i, field in enumerate(table.schema):
         column = table.column(i)
         if pa.types.is_dictionary(field.type) or pa.types.is_string_view(field.type):
-            column = pa.chunked_array([joinable(chunk) for chunk in column.chunks])
+            try:
+                column = pa.chunked_array([joinable(chunk) for chunk in column.chunks])
+            except UnfitError as unfit:
+                raise data_error(unfit.code, unfit.problem, unfit.remedy, where=place(stream.name, None, None, field.name)) from None
         elif pa.types.is_string(field.type) and column.nbytes > MOST_TEXT:
             column = column.cast(pa.large_string())
         table = table.set_column(i, field.name, column)

@@ -23,6 +23,8 @@ from keuka.events.files import BATCH_ROWS, place
 from keuka.events.tables import FILE_SHIFT, Data, to_arrow
 from keuka.schema import Schema, StreamType, schema_of
 
+JOINED_BYTES = 16_000_000  # batches of this size are passed on however few rows they have
+
 
 @dataclass(frozen=True, eq=False)
 class Stream:
@@ -145,19 +147,20 @@ def _schema(arrow: pa.Schema, where: str) -> Schema:
 def read(opened: OpenStream, columns: Sequence[str], chunk_rows: int = BATCH_ROWS) -> Iterator[tuple[Int64Array, pa.RecordBatch]]:
     """The rows in order of arrival: their numbers, and the wanted columns in canonical types.
 
-    Batches have about `chunk_rows` rows: larger ones are sliced, small ones put together.
+    Batches have about `chunk_rows` rows: larger ones are sliced, small ones put together, unless their rows are very long.
     """
     waiting: list[tuple[Int64Array, pa.RecordBatch]] = []
-    n_waiting = 0
+    n_waiting = n_bytes = 0
     for first, batch in _chunks(opened, columns):
         for begin in range(0, batch.num_rows, chunk_rows):
             piece = batch.slice(begin, chunk_rows)
             numbers = np.arange(first + begin, first + begin + piece.num_rows, dtype=np.int64)
             waiting.append((numbers, fit(opened, piece, numbers)))
             n_waiting += piece.num_rows
-            if 4 * n_waiting >= chunk_rows:
+            n_bytes += piece.nbytes
+            if 4 * n_waiting >= chunk_rows or n_bytes >= JOINED_BYTES:
                 yield _together(opened, waiting)
-                waiting, n_waiting = [], 0
+                waiting, n_waiting, n_bytes = [], 0, 0
     if waiting:
         yield _together(opened, waiting)
 

@@ -132,7 +132,7 @@ def _list_table(name: str, rows: Sequence[Any]) -> pa.Table:
     try:
         return pa.Table.from_arrays(columns, names=[str(key) for key in keys])
     except UnicodeEncodeError as error:
-        problem = f"the name of a column holds a lone surrogate, which no text can: {error.object!a}"
+        problem = f"the name of a column holds half a character (a lone surrogate), which no text can: {error.object!a}"
         raise data_error("K512", problem, "rename the column", where=place(name, None)) from None
 
 

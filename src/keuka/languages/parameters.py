@@ -51,7 +51,7 @@ def _literal(value: object) -> Literal | timedelta | str:
     if isinstance(value, float):
         return Literal(value, Type.DOUBLE)
     if isinstance(value, str):
-        return "holds a lone surrogate, which no text can" if SURROGATE.search(value) else Literal(value, Type.STRING)
+        return "holds half a character (a lone surrogate), which no text can" if SURROGATE.search(value) else Literal(value, Type.STRING)
     if isinstance(value, datetime):
         return Literal(microseconds(value), Type.TIMESTAMP)
     if isinstance(value, date):
