@@ -11,7 +11,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from keuka.events.order import in_order
+from keuka.errors import DataError
+from keuka.events.order import common_axis, in_order
 from keuka.events.sources import Stream, open_stream
 
 Expect = Callable[..., None]
@@ -31,7 +32,10 @@ def test_a_table_without_a_timestamp_needs_the_time_column(expect: Expect) -> No
         """
 error[K501]: no column is a timestamp, so the time of events is unknown
   stream `S`
- = help: name an integer column to count ticks by (`a`), or convert a column to timestamps; the columns are `a`, `s`
+ = help: does `s` hold the time as text?
+ = help: times as text must be in ISO form (`2024-01-31 09:30:00`) in a CSV or JSON file, and converted in a frame (`pandas.to_datetime`)
+ = help: an integer column can count ticks: `time='a'`
+ = help: the columns are `a`, `s`
 """,
         Stream(pa.table({"a": [1], "s": ["x"]})),
     )
@@ -42,7 +46,9 @@ def test_a_table_without_any_possible_time(expect: Expect) -> None:
         """
 error[K501]: no column is a timestamp, so the time of events is unknown
   stream `S`
- = help: convert a column to timestamps; the columns are `s`
+ = help: does `s` hold the time as text?
+ = help: times as text must be in ISO form (`2024-01-31 09:30:00`) in a CSV or JSON file, and converted in a frame (`pandas.to_datetime`)
+ = help: the columns are `s`
 """,
         Stream(pa.table({"s": ["x"]})),
     )
@@ -81,7 +87,8 @@ def test_a_time_that_is_no_column_name(expect: Expect) -> None:
 @pytest.mark.parametrize(("column", "arrow"), [([1.5], "double"), ([True], "bool"), ([Decimal("1")], "decimal128(1, 0)")])
 def test_a_time_column_of_a_type_that_cannot_be_a_time(expect: Expect, column: list[Any], arrow: str) -> None:
     expect(
-        f"error[K508]: column `t` cannot be a time: it is {arrow}, not a timestamp, a date or an integer\n  stream `S`",
+        f"error[K508]: column `t` cannot be a time: it is {arrow}, not a timestamp, a date or an integer\n  stream `S`\n"
+        " = help: convert it to a timestamp, or to an integer and declare its unit",
         Stream(pa.table({"t": column}), time="t"),
     )
 
@@ -91,7 +98,7 @@ def test_a_time_column_of_text(expect: Expect) -> None:
         """
 error[K508]: column `t` cannot be a time: it is string, not a timestamp, a date or an integer
   stream `S`
- = help: text is a time only in ISO form (`2024-01-31 09:30:00`) in every row of a CSV or JSON file; convert it before otherwise
+ = help: times as text must be in ISO form (`2024-01-31 09:30:00`) in a CSV or JSON file, and converted in a frame (`pandas.to_datetime`)
 """,
         Stream([{"t": "9:30"}], time="t"),
     )
@@ -173,8 +180,8 @@ def test_a_unit_for_a_timestamp_column(expect: Expect) -> None:
 def test_timestamps_and_plain_ticks_do_not_share_a_clock(expect: Expect) -> None:
     expect(
         """
-error[K511]: the streams `S` and `T` do not share one clock: `ts` is a timestamp, `n` is an integer without a unit
- = help: convert one of the time columns; for integers declare the same `unit=`
+error[K511]: the streams `S` and `T` do not share one clock: `ts` is a timestamp without a zone, `n` is an integer without a unit
+ = help: convert one of the time columns; for integers declare the same `unit=`, for timestamps give both a zone or neither
 """,
         Stream(pa.table({"ts": timestamps(1)})),
         Stream(pa.table({"n": [1]}), time="n"),
@@ -185,7 +192,7 @@ def test_different_units_do_not_share_a_clock(expect: Expect) -> None:
     expect(
         """
 error[K511]: the streams `S` and `T` do not share one clock: `n` is an integer in units of 1 ms, `n` is an integer in units of 1 s
- = help: convert one of the time columns; for integers declare the same `unit=`
+ = help: convert one of the time columns; for integers declare the same `unit=`, for timestamps give both a zone or neither
 """,
         Stream(pa.table({"n": [1]}), time="n", unit="ms"),
         Stream(pa.table({"n": [1]}), time="n", unit="s"),
@@ -227,7 +234,7 @@ def test_a_fraction_of_a_microsecond(expect: Expect, time: str) -> None:
         """
 error[K510]: 1000000001 ns since 1970 has a fraction of a microsecond
   stream `S`, row 2, column `ts`
- = help: round the column to microseconds first
+ = help: round the column to microseconds first (in pandas: `frame[column].dt.floor("us")`)
 """,
         Stream(table, time=time),
     )
@@ -465,3 +472,10 @@ error[K506]: the reader failed before its end
 def test_naive_datetimes_are_shown_as_they_were_given(message: Message) -> None:
     rows = iter([pa.record_batch({"at": [datetime(2024, 5, 1, 12, 0, 1), datetime(2024, 5, 1, 12)]})])
     assert "2024-05-01 12:00:00 comes after 2024-05-01 12:00:01" in message(Stream(rows))
+
+
+def test_timestamps_with_and_without_a_zone_do_not_share_a_clock() -> None:
+    zoned, naive = (pa.table({"t": pa.array([1], pa.timestamp("us", tz=zone))}) for zone in ("Europe/Berlin", None))
+    opened = [open_stream("Clicks", Stream(zoned)), open_stream("Mails", Stream(naive))]
+    with pytest.raises(DataError, match="`t` is a timestamp in Europe/Berlin, `t` is a timestamp without a zone"):
+        common_axis(opened)

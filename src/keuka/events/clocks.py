@@ -43,14 +43,15 @@ def _default_time(schema: pa.Schema, where: str) -> str:
     if candidates:
         help = f"name one of {listing(candidates)}: `time={candidates[0]!r}`, or two of them if events have a start and an end"
         raise data_error("K501", "several columns could be the time of events", help, where=where)
+    texts = [f.name for f in schema if _is_text(f.type)]
     integers = [f.name for f in schema if pa.types.is_integer(f.type)]
-    help = f"name an integer column to count ticks by ({listing(integers)}), " if integers else ""
-    raise data_error(
-        "K501",
-        "no column is a timestamp, so the time of events is unknown",
-        f"{help}{'or ' if help else ''}convert a column to timestamps; the columns are {listing(schema.names)}",
-        where=where,
-    )
+    help = []
+    if texts:
+        help += [f"does {listing(texts, 4)} hold the time as text?", AS_TIME]
+    if integers:
+        help.append(f"an integer column can count ticks: `time={integers[0]!r}`")
+    help.append(f"the columns are {listing(schema.names)}")
+    raise data_error("K501", "no column is a timestamp, so the time of events is unknown", *help, where=where)
 
 
 def axis_of(fields: list[pa.Field], unit: object, where: str) -> TimeAxis:
@@ -78,10 +79,18 @@ def axis_of(fields: list[pa.Field], unit: object, where: str) -> TimeAxis:
     return TimeAxis(1, pa.timestamp("us", tz=arrow.tz) if pa.types.is_timestamp(arrow) else pa.date32())
 
 
+# Text is taken for a time where a file has no types of its own; elsewhere the owner of the data knows its format better.
+AS_TIME = "times as text must be in ISO form (`2024-01-31 09:30:00`) in a CSV or JSON file, and converted in a frame (`pandas.to_datetime`)"
+
+
+def _is_text(arrow: pa.DataType) -> bool:
+    return pa.types.is_string(arrow) or pa.types.is_large_string(arrow) or pa.types.is_string_view(arrow)
+
+
 def _conversion(field: pa.Field) -> tuple[str, ...]:
-    if pa.types.is_string(field.type) or pa.types.is_large_string(field.type) or pa.types.is_string_view(field.type):
-        return ("text is a time only in ISO form (`2024-01-31 09:30:00`) in every row of a CSV or JSON file; convert it before otherwise",)
-    return ()
+    if _is_text(field.type):
+        return (AS_TIME,)
+    return ("convert it to a timestamp, or to an integer and declare its unit",)
 
 
 def lateness_ticks(lateness: object, axis: TimeAxis, where: str) -> int:

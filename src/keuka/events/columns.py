@@ -107,7 +107,7 @@ def _unfit(array: pa.Array) -> UnfitError:
         nanoseconds = array.cast(pa.int64())
         index = _first(pc.not_equal(pc.multiply(pc.divide(nanoseconds, 1000), 1000), nanoseconds))
         problem = f"{nanoseconds[index].as_py()} ns since 1970 has a fraction of a microsecond"
-        return UnfitError(index, "K510", problem, "round the column to microseconds first")
+        return UnfitError(index, "K510", problem, 'round the column to microseconds first (in pandas: `frame[column].dt.floor("us")`)')
     whole = array.cast(pa.int32()).cast(pa.int64()) if unit == "days" else array.cast(pa.int64())
     limit = (2**63 - 1) // {"days": 86_400_000_000, "s": 1_000_000, "ms": 1_000}[unit]
     index = _first(pc.or_(pc.greater(whole, limit), pc.less(whole, -limit)))

@@ -111,6 +111,9 @@ def _sniff(stream: str, path: str, head: bytes) -> str:
 
 def open_bytes(file: File) -> pa.NativeFile:
     """The file from its first byte on, decompressed."""
+    if file.path == "-" and len(file.head) < BLOCK_BYTES:
+        # All there is. A thread of Arrow that still held a Python file when the interpreter ends would abort the process.
+        return pa.BufferReader(file.head)
     if file.path == "-":
         return pa.PythonFile(_Continued(file.head), mode="r")
     return pa.input_stream(file.path, compression="detect")

@@ -76,16 +76,17 @@ def in_order(
 
 
 def common_axis(opened: Sequence[OpenStream]) -> TimeAxis:
-    """The one clock of all streams. Zones may differ (results are then in UTC); what a tick is may not."""
+    """The one clock of all streams. Zones may differ (results are then in UTC); what a tick is, and whether a zone is known, may not."""
     first = opened[0].type.axis
     for stream in opened:
         axis = stream.type.axis
-        if axis.tick_us != first.tick_us or pa.types.is_integer(axis.arrow) != pa.types.is_integer(first.arrow):
+        integers = pa.types.is_integer(axis.arrow) != pa.types.is_integer(first.arrow)
+        if axis.tick_us != first.tick_us or integers or {_zoned(axis), _zoned(first)} == {True, False}:
             raise data_error(
                 "K511",
                 f"the streams `{opened[0].name}` and `{stream.name}` do not share one clock: "
                 f"`{opened[0].time[-1]}` is {_clock(first)}, `{stream.time[-1]}` is {_clock(axis)}",
-                "convert one of the time columns; for integers declare the same `unit=`",
+                "convert one of the time columns; for integers declare the same `unit=`, for timestamps give both a zone or neither",
             )
     arrows = [stream.type.axis.arrow for stream in opened]
     if all(arrow.equals(first.arrow) for arrow in arrows):
@@ -94,10 +95,17 @@ def common_axis(opened: Sequence[OpenStream]) -> TimeAxis:
     return TimeAxis(first.tick_us, pa.timestamp("us", tz="UTC" if zoned else None))
 
 
+def _zoned(axis: TimeAxis) -> bool | None:
+    """Is it said which zone the timestamps are in? None for dates, which go with either."""
+    return axis.arrow.tz is not None if pa.types.is_timestamp(axis.arrow) else None
+
+
 def _clock(axis: TimeAxis) -> str:
     if pa.types.is_integer(axis.arrow):
         return "an integer without a unit" if axis.tick_us is None else f"an integer in units of {show_duration(1, axis)}"
-    return "a date" if pa.types.is_date(axis.arrow) else "a timestamp"
+    if pa.types.is_date(axis.arrow):
+        return "a date"
+    return f"a timestamp in {axis.arrow.tz}" if axis.arrow.tz else "a timestamp without a zone"
 
 
 def _released(stream: OpenStream, queue: deque[EventBatch], frontier: int) -> EventBatch | None:
