@@ -45,13 +45,13 @@ def _default_time(schema: pa.Schema, where: str) -> str:
         raise data_error("K501", "several columns could be the time of events", help, where=where)
     texts = [f.name for f in schema if _is_text(f.type)]
     integers = [f.name for f in schema if pa.types.is_integer(f.type)]
-    help = []
+    remedies = []
     if texts:
-        help += [f"does {listing(texts, 4)} hold the time as text?", AS_TIME]
+        remedies += [f"does {listing(texts, 4)} hold the time as text?", AS_TIME]
     if integers:
-        help.append(f"an integer column can count ticks: `time={integers[0]!r}`")
-    help.append(f"the columns are {listing(schema.names)}")
-    raise data_error("K501", "no column is a timestamp, so the time of events is unknown", *help, where=where)
+        remedies.append(f"an integer column can count ticks: `time={integers[0]!r}`")
+    remedies.append(f"the columns are {listing(schema.names)}")
+    raise data_error("K501", "no column is a timestamp, so the time of events is unknown", *remedies, where=where)
 
 
 def axis_of(fields: list[pa.Field], unit: object, where: str) -> TimeAxis:
@@ -84,7 +84,7 @@ AS_TIME = "times as text must be in ISO form (`2024-01-31 09:30:00`) in a CSV or
 
 
 def _is_text(arrow: pa.DataType) -> bool:
-    return pa.types.is_string(arrow) or pa.types.is_large_string(arrow) or pa.types.is_string_view(arrow)
+    return bool(pa.types.is_string(arrow) or pa.types.is_large_string(arrow) or pa.types.is_string_view(arrow))
 
 
 def _conversion(field: pa.Field) -> tuple[str, ...]:
