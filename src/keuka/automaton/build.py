@@ -120,12 +120,14 @@ _EXACT = 2**53  # up to here doubles count ticks one by one
 
 
 def _bound_of_term(term: Expression) -> int:
-    negated = isinstance(term, Call) and term.op == "not"
-    if negated:
-        term = term.args[0]  # type: ignore[union-attr]
-    if not isinstance(term, Call) or term.op not in (_NEGATED if negated else _TURNED):
+    if isinstance(term, Call) and term.op == "not":
+        inner = term.args[0]
+        if isinstance(inner, Call) and inner.op in _NEGATED:
+            return _bound_of_term(replace(inner, op=_NEGATED[inner.op]))
         return MAX_TICK
-    left, right, op = term.args[0], term.args[1], _NEGATED[term.op] if negated else term.op
+    if not isinstance(term, Call) or term.op not in _TURNED:
+        return MAX_TICK
+    left, right, op = term.args[0], term.args[1], term.op
     if not _is_duration(left):
         left, right, op = right, left, _TURNED[op]
     if not _is_duration(left) or not isinstance(right, Literal) or op not in ("lt", "le", "eq"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 
 from keuka.automaton.assembler import Assembler, Pool
@@ -113,7 +114,7 @@ def state_needs(automaton: Automaton, wanted: Sequence[int], indices: bool) -> t
     for state in automaton.states:
         conditions = split_conditions(state, indices)
         reads = columns(state.skip) | columns(state.take)
-        after = edge_reads(automaton, state.edge, needs, wanted)
+        after = edge_reads(state.edge, needs, wanted)
         n = len(state.first)
         reads |= {(FIRST, i) for i in after if i < n}
         if state.update is None:
@@ -140,7 +141,7 @@ def _update_reads(update: tuple[Expression, ...], reads: set[Place], after: set[
     return found
 
 
-def edge_reads(automaton: Automaton, edge: Edge, needs: Sequence[StateNeeds], wanted: Sequence[int]) -> set[int]:
+def edge_reads(edge: Edge, needs: Sequence[StateNeeds], wanted: Sequence[int]) -> set[int]:
     """The columns of the tuple at the beginning of the edge that something reads."""
     reads = set(wanted) if edge.target == OUTPUT else {index for _, index in needs[edge.target].places}
     for step in reversed(edge.steps):
@@ -161,7 +162,7 @@ def port_reads(automaton: Automaton, wanted: Sequence[int], indices: bool) -> di
     needs = state_needs(automaton, wanted, indices)
     reads: dict[str, set[int]] = {name: set() for name in automaton.ports}
     for start in automaton.starts:
-        reads[automaton.ports[start.port]] |= edge_reads(automaton, start.edge, needs, wanted)
+        reads[automaton.ports[start.port]] |= edge_reads(start.edge, needs, wanted)
     for state, need in zip(automaton.states, needs, strict=True):
         used = set(need.candidate)
         for step in reversed(state.candidate):
@@ -257,20 +258,19 @@ class _Generator:
         """Evaluation is eager: what can fail in a candidate's own steps is computed for every event, and must not fail."""
         for i, step in enumerate(steps):
             if isinstance(step, Keep) and can_fail(step.predicate):
-                self.derive(port, lambda asm, upto=i: self._holds_or_true(asm, port, steps[: upto + 1]), True)  # type: ignore[misc]
+                self.derive(port, partial(self._holds_or_true, port=port, steps=steps[: i + 1]), True)
             if isinstance(step, Bind):
-                for item in step.items:
-                    if can_fail(item):
-                        self.derive(port, lambda asm, upto=i, item=item: self._if_reached(asm, port, steps, upto, item), True)  # type: ignore[misc]
+                for item in filter(can_fail, step.items):
+                    self.derive(port, partial(self._if_reached, port=port, steps=steps[:i], item=item), True)
 
     def _holds_or_true(self, asm: Assembler, port: int, steps: Sequence[Step]) -> int:
         register = self.holds(asm, port, steps)
         assert register is not None
         return register
 
-    def _if_reached(self, asm: Assembler, port: int, steps: tuple[Step, ...], upto: int, item: Expression) -> int:
-        reached = self.holds(asm, port, steps[:upto])
-        value = asm.value(item, {FIRST: self.candidate(asm, port, steps[:upto])})
+    def _if_reached(self, asm: Assembler, port: int, steps: tuple[Step, ...], item: Expression) -> int:
+        reached = self.holds(asm, port, steps)
+        value = asm.value(item, {FIRST: self.candidate(asm, port, steps)})
         return value if reached is None else asm.value_if(reached, value)
 
     # -- starts ----------------------------------------------------------------------------------------------------------
