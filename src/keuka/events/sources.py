@@ -150,17 +150,19 @@ def read(opened: OpenStream, columns: Sequence[str], chunk_rows: int = BATCH_ROW
     Batches have about `chunk_rows` rows: larger ones are sliced, small ones put together, unless their rows are very long.
     """
     waiting: list[tuple[Int64Array, pa.RecordBatch]] = []
-    n_waiting = n_bytes = 0
+    n_waiting, enough = 0, 0.0
     for first, batch in _chunks(opened, columns):
         for begin in range(0, batch.num_rows, chunk_rows):
             piece = batch.slice(begin, chunk_rows)
             numbers = np.arange(first + begin, first + begin + piece.num_rows, dtype=np.int64)
+            if not waiting:
+                # Looked at once a group, because asking a small batch for its size costs as much as passing it on.
+                enough = min(chunk_rows / 4, JOINED_BYTES * piece.num_rows / max(1, piece.nbytes))
             waiting.append((numbers, fit(opened, piece, numbers)))
             n_waiting += piece.num_rows
-            n_bytes += piece.nbytes
-            if 4 * n_waiting >= chunk_rows or n_bytes >= JOINED_BYTES:
+            if n_waiting >= enough:
                 yield _together(opened, waiting)
-                waiting, n_waiting, n_bytes = [], 0, 0
+                waiting, n_waiting = [], 0
     if waiting:
         yield _together(opened, waiting)
 
