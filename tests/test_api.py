@@ -386,3 +386,11 @@ def test_rounding_does_not_depend_on_the_locale():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[2.68]\n"
+
+
+def test_an_overflow_concerns_only_the_outputs_that_need_it():
+    queries = "SELECT n * 4 AS m FROM S PUBLISH Large; SELECT n FROM S PUBLISH Plain;"
+    rows = [{"t": 1, "n": 2**62}]
+    assert keuka.match(queries, rows, time="t", output="Plain")["n"].to_pylist() == [2**62]
+    with pytest.raises(keuka.DataError, match="K507"):
+        keuka.match_all(queries, rows, time="t")
