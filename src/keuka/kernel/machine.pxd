@@ -57,7 +57,6 @@ cdef class Machine:
     cdef const int64_t[:, ::1] start
     cdef const int64_t[:, ::1] program
     cdef const int64_t[::1] slot_type
-    cdef const int64_t[::1] column_type
     cdef const int32_t[:, ::1] code
     cdef const int32_t[::1] operand
     cdef readonly int64_t[::1] constants

@@ -56,7 +56,6 @@ class Machine:
         self.start = tables["start"]
         self.program = tables["program"]
         self.slot_type = tables["slot_type"]
-        self.column_type = tables["column_type"]
         self.code = tables["code"]
         self.operand = tables["operand"]
         self.n_sources = tables["settings"][1]
