@@ -22,11 +22,22 @@ DIRECTIVES = {
 }
 # The assertions of libstdc++ check the indices of C++ vectors, which Cython's own directive does not reach.
 COMPILE_ARGS = ["-std=c++17", "-O3", "-g0", "-fno-strict-aliasing", *(["-D_GLIBCXX_ASSERTIONS"] if CHECKED else [])]
+# The interpreter of expressions is compiled twice, for one lane and for many: inlining it is not left to the compiler.
+INLINE = {"bytecode": [("CYTHON_INLINE", "inline __attribute__((always_inline))")]}
 
 
 def extensions() -> list[Extension]:
     modules = sorted(path for path in Path("src/keuka/kernel").glob("*.py") if path.with_suffix(".pxd").exists())
-    return [Extension(f"keuka.kernel.{path.stem}", [str(path)], language="c++", extra_compile_args=COMPILE_ARGS) for path in modules]
+    return [
+        Extension(
+            f"keuka.kernel.{path.stem}",
+            [str(path)],
+            language="c++",
+            extra_compile_args=COMPILE_ARGS,
+            define_macros=INLINE.get(path.stem, []),
+        )
+        for path in modules
+    ]
 
 
 setup(

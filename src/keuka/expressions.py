@@ -167,6 +167,19 @@ _INFIX = {
 }  # fmt: skip
 
 
+def meaning(value: Expression | tuple[Expression, ...]) -> object:
+    """What an expression says, without names and spans, as tuples whose text can be hashed. Ids depend on it: it never changes."""
+    if isinstance(value, tuple):
+        return [meaning(e) for e in value]
+    if isinstance(value, Column):
+        return ("column", value.side, value.index)
+    if isinstance(value, Literal):
+        return ("literal", value.type.value, repr(value.value))
+    if isinstance(value, Duration):
+        return ("Duration",)
+    return ("Call", value.op, meaning(value.args), value.type.value)
+
+
 def show(expression: Expression, sided: bool = False, outer: int = 0) -> str:
     """The expression as text, stable. `sided` writes `$1.`, `$2.` and `$.` before columns."""
     if isinstance(expression, Literal):

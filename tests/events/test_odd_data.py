@@ -20,7 +20,7 @@ import keuka
 from keuka.events import columns, order
 from keuka.events.carried import CarriedColumn
 from keuka.events.sources import Stream, joined, open_stream
-from keuka.run import embedded
+from keuka.run.runner import Runner
 
 Expect = Callable[..., None]
 Write = Callable[[str, str | bytes], str]
@@ -98,7 +98,8 @@ def test_more_than_2_gb_of_another_column_in_one_epoch_is_refused() -> None:
 def test_more_than_2_gb_held_for_later_matches_is_refused() -> None:
     column = CarriedColumn(pa.binary(), "stream `S`, column `c`")
     for number in range(2):
-        column.append(number, mapped(pa.binary(), 3 * 2**29))
+        column.open(number, mapped(pa.binary(), 3 * 2**29))
+        column.settle(np.array([number]))
     with pytest.raises(keuka.DataError) as raised:
         column.take(np.array([0]))
     assert raised.value.code == "K514"
@@ -109,14 +110,14 @@ def test_matches_with_too_much_text_for_one_batch_come_in_several(monkeypatch: p
     table = one_column(pa.array(list("abcdefgh")))
     query = "SELECT c_1 AS a, c AS b FROM S NEXT S"
     expected = keuka.match(query, table, time="t", contributors=True)
-    texts = embedded._Run._texts
+    texts = Runner._texts
 
     def small(run: Any, codes: Any, valid: Any) -> Any:
         if len(codes) > 2:
             raise OverflowError
         return texts(run, codes, valid)
 
-    monkeypatch.setattr(embedded._Run, "_texts", small)
+    monkeypatch.setattr(Runner, "_texts", small)
     found = keuka.match(query, table, time="t", contributors=True)
     assert found.equals(expected)
     assert found["a"].num_chunks > 2
@@ -124,7 +125,7 @@ def test_matches_with_too_much_text_for_one_batch_come_in_several(monkeypatch: p
     def none_fits(*_: object) -> None:
         raise OverflowError
 
-    monkeypatch.setattr(embedded._Run, "_texts", none_fits)
+    monkeypatch.setattr(Runner, "_texts", none_fits)
     assert "more than 2 GB" in refused("K514", query, table, time="t")
 
 

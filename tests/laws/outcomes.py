@@ -18,6 +18,7 @@ from keuka.algebra.operators import Operator, Program
 from keuka.algebra.semantics import evaluate
 from keuka.diagnostics import SourceText
 from keuka.errors import DataError
+from keuka.events.files import BATCH_ROWS
 from keuka.events.sources import open_stream
 from keuka.languages.cel.lower import lower
 from keuka.languages.cel.syntax import parse
@@ -61,7 +62,7 @@ def by_match(program: Program, text: str, rows: Rows) -> Outcome:
 
 
 def by_plan(
-    program: Program, rows: Rows, data: Callable[[str], Any] | None = None, chunk_rows: int | None = None, **options: Any
+    program: Program, rows: Rows, data: Callable[[str], Any] | None = None, chunk_rows: int = BATCH_ROWS, **options: Any
 ) -> Outcome:
     """Each output by a plan with the given options. `data` gives a stream as the engine is to read it: a table, a reader."""
     sources = _rows_by_id(rows)
@@ -73,7 +74,7 @@ def by_plan(
     return _each(program, results)
 
 
-def ids_by_plan(program: Program, rows: Rows, chunk_rows: int | None = None, **options: Any) -> Mapping[str, list[str] | str]:
+def ids_by_plan(program: Program, rows: Rows, chunk_rows: int = BATCH_ROWS, **options: Any) -> Mapping[str, list[str] | str]:
     """The ids of each output's results, sorted."""
 
     def results(name: str, operator: Operator) -> list[str]:
@@ -83,7 +84,7 @@ def ids_by_plan(program: Program, rows: Rows, chunk_rows: int | None = None, **o
     return _each(program, results)
 
 
-def _run(name: str, operator: Operator, data: Callable[[str], Any], chunk_rows: int | None, **options: Any) -> list[pa.RecordBatch]:
+def _run(name: str, operator: Operator, data: Callable[[str], Any], chunk_rows: int, **options: Any) -> list[pa.RecordBatch]:
     tables = compile_tables(plan(Program(((name, operator),)), contributors=True, **options))
     opened = [open_stream(s.name, keuka.Stream(data(s.name), time=SHAPES[s.name].time)) for s in tables.sources]
     return [batch.rows for batch in run(tables, opened, chunk_rows=chunk_rows)]

@@ -14,6 +14,7 @@ import pyarrow as pa
 from hypothesis import event, given, settings
 
 from keuka.algebra.operators import Program
+from keuka.events.files import BATCH_ROWS
 from keuka.plan.rules import RULES
 
 from .outcomes import Outcome, by_match, by_match_all, by_plan, by_reference, check, ids_by_plan, lowered
@@ -75,8 +76,8 @@ def reader(stream: str, stream_rows: list[Row], cuts: list[int]) -> pa.RecordBat
     return pa.RecordBatchReader.from_batches(SHAPES[stream].arrow, batches)
 
 
-@given(examples(), splits(), st.sampled_from([1, 2, 5, None]))
-def test_any_split_into_batches_gives_the_same(example: tuple[str, Program, Rows], cuts: dict[str, list[int]], chunk_rows: int | None):
+@given(examples(), splits(), st.sampled_from([1, 2, 5, BATCH_ROWS]))
+def test_any_split_into_batches_gives_the_same(example: tuple[str, Program, Rows], cuts: dict[str, list[int]], chunk_rows: int):
     text, program, streams = example
     actual = by_plan(program, streams, lambda s: reader(s, streams[s], cuts[s]), chunk_rows)
     check(text, streams, expected(program, streams), actual)
@@ -115,9 +116,9 @@ def test_every_optimisation_switched_off_gives_the_same(example: tuple[str, Prog
     check(text, streams, expected(program, streams), by_plan(program, streams, **options))
 
 
-@given(examples(), OPTIONS, st.sampled_from([1, 3, None]))
+@given(examples(), OPTIONS, st.sampled_from([1, 3, BATCH_ROWS]))
 def test_ids_tell_matches_apart_and_depend_on_neither_plan_nor_batches(
-    example: tuple[str, Program, Rows], options: dict[str, Any], chunk_rows: int | None
+    example: tuple[str, Program, Rows], options: dict[str, Any], chunk_rows: int
 ):
     text, program, streams = example
     plain = ids_by_plan(program, streams)

@@ -240,6 +240,9 @@ class Assembler:
     def affect(self) -> None:
         self.code.append((int(Op.AFFECT), 0, 0, 0, 0))
 
+    def forward(self) -> None:
+        self.code.append((int(Op.FORWARD), 0, 0, 0, 0))
+
     def emit(self, target: int, tag: int, registers: Sequence[int]) -> None:
         self.code.append((int(Op.EMIT), tag, target, len(self.pool.operands), len(registers)))
         self.pool.operands.extend(registers)

@@ -14,6 +14,7 @@ from itertools import chain
 
 from keuka.automaton.assembler import Assembler, Pool
 from keuka.automaton.model import OUTPUT, Automaton, Bind, Edge, Keep, Start, State, Step
+from keuka.automaton.signatures import edge_label, slot_identity, state_signatures
 from keuka.expressions import CANDIDATE, FIRST, LAST, Call, Column, Expression, can_fail, columns, conjunction, conjuncts, sides
 from keuka.schema import Type
 
@@ -39,36 +40,53 @@ class StateNeeds:
 
 
 @dataclass
-class PortCode:
-    """Derived columns of a port, in order: (program, must every row be free of errors?)."""
+class Derived:
+    """Columns computed once per batch, those of all streams of a plan: (stream, program, must every row be free of errors?).
 
-    stream: str
+    Columns are numbered over all streams: first those that streams have of their own, then these.
+    """
+
     n_raw: int
-    derived: list[tuple[int, bool]] = field(default_factory=list)
+    columns: list[tuple[str, int, bool]] = field(default_factory=list)
+
+    def add(self, stream: str, program: int, must_hold: bool) -> int:
+        self.columns.append((stream, program, must_hold))
+        return self.n_raw + len(self.columns) - 1
+
+
+@dataclass(frozen=True)
+class EdgeCode:
+    """A forward edge: what follows when a candidate was taken."""
+
+    program: int
+    target: int  # state of the automaton, or OUTPUT
+    label: bytes
 
 
 @dataclass(frozen=True)
 class StateCode:
-    port: int
+    stream: str
     program: int
     gate: int
-    slot_types: tuple[Type, ...]
-    keys: tuple[tuple[int, int, bool], ...]  # (column of the port, slot, is it a double?)
+    slots: tuple[tuple[Type, int], ...]  # type, and which value of the tuple it holds (`slot_identity`)
+    keys: tuple[tuple[int, int, bool], ...]  # (column of the stream, slot, is it a double?)
     window: int
+    edge: EdgeCode
+    signature: bytes
 
 
 @dataclass(frozen=True)
 class StartCode:
-    port: int
-    program: int
+    stream: str
     gate: int
+    edge: EdgeCode
 
 
 @dataclass(frozen=True)
 class OperatorCode:
     """One automaton, ready for the tables."""
 
-    ports: tuple[PortCode, ...]
+    ports: tuple[str, ...]
     starts: tuple[StartCode, ...]
     states: tuple[StateCode, ...]
 
@@ -187,36 +205,47 @@ class Tuple:
         return self._registers[index]
 
 
+@dataclass(frozen=True)
+class Streams:
+    """What automata of one plan read: by stream the column of each attribute, and what the stream is (`signatures.py`)."""
+
+    layouts: Mapping[str, Mapping[int, int]]
+    identities: Mapping[str, bytes]
+
+
 def generate(
-    automaton: Automaton, layouts: Mapping[str, Mapping[int, int]], wanted: Sequence[int], pool: Pool, first_state: int, indices: bool
+    automaton: Automaton, streams: Streams, wanted: Sequence[int], pool: Pool, derived: Derived, first_state: int, indices: bool
 ) -> OperatorCode:
-    """Programs of one automaton. `layouts` maps each stream's attribute to its column; `first_state` numbers states in the tables."""
-    return _Generator(automaton, layouts, wanted, pool, first_state, indices).operator()
+    """Programs of one automaton. `first_state` numbers its states in the tables."""
+    return _Generator(automaton, streams, wanted, pool, derived, first_state, indices).operator()
 
 
 class _Generator:
     def __init__(
         self,
         automaton: Automaton,
-        layouts: Mapping[str, Mapping[int, int]],
+        streams: Streams,
         wanted: Sequence[int],
         pool: Pool,
+        derived: Derived,
         first_state: int,
         indices: bool,
     ) -> None:
         self.automaton = automaton
-        self.layouts = layouts
+        self.layouts = streams.layouts
+        self.identities = [streams.identities[name] for name in automaton.ports]
         self.wanted = wanted
         self.pool = pool
+        self.derived = derived
         self.first_state = first_state
         self.indices = indices
         self.needs = state_needs(automaton, wanted, indices)
-        self.ports = tuple([PortCode(name, len(layouts[name])) for name in automaton.ports])
 
     def operator(self) -> OperatorCode:
+        signatures = state_signatures(self.automaton, self.identities, self.indices)
         starts = tuple([self.start(s) for s in self.automaton.starts])
-        states = tuple([self.state(i) for i in range(len(self.automaton.states))])
-        return OperatorCode(self.ports, starts, states)
+        states = tuple([self.state(i, signatures[i]) for i in range(len(self.automaton.states))])
+        return OperatorCode(self.automaton.ports, starts, states)
 
     # -- columns of a port -----------------------------------------------------------------------------------------------
 
@@ -239,9 +268,7 @@ class _Generator:
         """Add a derived column and return its number."""
         asm = Assembler(self.pool)
         asm.finish_column(write(asm))
-        code = self.ports[port]
-        code.derived.append((asm.program(), must_hold))
-        return code.n_raw + len(code.derived) - 1
+        return self.derived.add(self.automaton.ports[port], asm.program(), must_hold)
 
     def holds(self, asm: Assembler, port: int, steps: Sequence[Step]) -> int | None:
         """A register that says whether the predicates of the steps hold one after the other; None if there are none."""
@@ -285,7 +312,8 @@ class _Generator:
             gate = self.derive(start.port, lambda asm: self._holds_or_true(asm, start.port, leading), failing)
         asm = Assembler(self.pool)
         self.follow(asm, Edge(steps[n_leading:], start.edge.target), self.event(asm, start.port), start.tag)
-        return StartCode(start.port, asm.program(), gate)
+        label = edge_label(self.identities[start.port], start.edge, start.tag)
+        return StartCode(self.automaton.ports[start.port], gate, EdgeCode(asm.program(), start.edge.target, label))
 
     def follow(self, asm: Assembler, edge: Edge, values: Tuple, tag: int) -> None:
         """Code of a forward edge for a tuple."""
@@ -313,16 +341,30 @@ class _Generator:
 
     # -- states ----------------------------------------------------------------------------------------------------------
 
-    def state(self, index: int) -> StateCode:
+    def state(self, index: int, signature: bytes) -> StateCode:
         state, needs = self.automaton.states[index], self.needs[index]
         conditions = split_conditions(state, self.indices)
         self.check_steps(state.port, state.candidate)
         gate = self.gate(state, conditions)
         asm = Assembler(self.pool)
         self.match(asm, index, conditions, gate)
-        types = [state.first[i].type for _, i in needs.places] + [key.type for key in needs.computed_keys]
+        slots = [(state.first[place[1]].type, slot_identity(place)) for place in needs.places]
+        slots += [(key.type, slot_identity(key)) for key in needs.computed_keys]
         keys = tuple([self.key(state, needs, own, other) for other, own in conditions.keys])
-        return StateCode(state.port, asm.program(), gate, tuple(types), keys, state.window)
+        stream = self.automaton.ports[state.port]
+        return StateCode(stream, asm.program(), gate, tuple(slots), keys, state.window, self.edge(index), signature)
+
+    def edge(self, index: int) -> EdgeCode:
+        """The forward edge of a state, a program of its own: states that several queries share have one for each of them."""
+        state = self.automaton.states[index]
+        asm = Assembler(self.pool)
+        sides_, n = self.sides(asm, index), len(state.first)
+        second = sides_[CANDIDATE]
+        if state.update is not None:
+            update = state.update
+            second = Tuple(lambda i: asm.keep(asm.value(update[i], sides_)))
+        self.follow(asm, state.edge, Tuple(lambda i: sides_[FIRST][i] if i < n else second[i - n]), state.tag)
+        return EdgeCode(asm.program(), state.edge.target, edge_label(b"", state.edge, state.tag))
 
     def gate(self, state: State, conditions: Conditions) -> int:
         def write(asm: Assembler) -> int:
@@ -351,15 +393,21 @@ class _Generator:
             )
         return column, slot, own.type is Type.DOUBLE
 
-    def match(self, asm: Assembler, index: int, conditions: Conditions, gate: int) -> None:
-        """The program of a state: skip, take, then the rebind edge of a FOLD, then the forward edge."""
-        state, needs = self.automaton.states[index], self.needs[index]
-        slots = {place: slot for slot, place in enumerate(needs.places)}
+    def sides(self, asm: Assembler, index: int) -> dict[int, Tuple]:
+        """The values an instance of the state and its candidate bind."""
+        state = self.automaton.states[index]
+        slots = {place: slot for slot, place in enumerate(self.needs[index].places)}
         sides_: dict[int, Tuple] = {
             side: Tuple(lambda i, side=side: asm.load_slot(slots[canonical(state, (side, i))]))  # type: ignore[misc]
             for side in (FIRST, LAST)
         }
         sides_[CANDIDATE] = self.candidate(asm, state.port, state.candidate)
+        return sides_
+
+    def match(self, asm: Assembler, index: int, conditions: Conditions, gate: int) -> None:
+        """The program of a state: skip, take, the forward edges, and last the rebind edge of a FOLD, which may change the slots."""
+        state = self.automaton.states[index]
+        sides_ = self.sides(asm, index)
         # The gate lets errors through; they count unless another term is false.
         fallible = [asm.load_event(gate)] if any(can_fail(term) for term in conditions.static) else []
         if fallible or conditions.residual:
@@ -367,14 +415,13 @@ class _Generator:
         asm.affect()
         if state.take != state.skip and conjuncts(state.take):
             asm.exit_unless(asm.value(conjunction(conjuncts(state.take)), sides_))
-        n = len(state.first)
         if state.update is None:
-            self.follow(asm, state.edge, Tuple(lambda i: sides_[FIRST][i] if i < n else sides_[CANDIDATE][i - n]), state.tag)
+            asm.forward()
             return
         update = state.update
         current = Tuple(lambda i: asm.keep(asm.value(update[i], sides_)))
         for i, expression in enumerate(update):
             if can_fail(expression):
                 asm.check(current[i])
+        asm.forward()
         self.enter(asm, index, state.tag, lambda place: sides_[FIRST][place[1]] if place[0] == FIRST else current[place[1]])
-        self.follow(asm, state.edge, Tuple(lambda i: sides_[FIRST][i] if i < n else current[i - n]), state.tag)

@@ -19,7 +19,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from keuka.automaton.assembler import Pool
-from keuka.automaton.code import OperatorCode
+from keuka.automaton.code import Derived, EdgeCode, OperatorCode
+from keuka.automaton.model import OUTPUT
 from keuka.diagnostics import Diagnostic
 from keuka.errors import QueryError
 from keuka.kernel.layout import ARRAYS, NARROW, VERSION, Malformed, check
@@ -61,21 +62,33 @@ class Tables:
     fallible: tuple[str, ...]  # by program: the expressions in it that can overflow, for messages
 
 
+@dataclass(frozen=True)
+class OperatorColumns:
+    """One stage on its way into the tables: its code, and what its output is."""
+
+    name: str
+    code: OperatorCode
+    types: tuple[Type, ...]
+    signature: bytes
+
+
 def assemble(
     sources: Sequence[SourceColumns],
-    operators: Sequence[tuple[str, OperatorCode, Sequence[Type]]],  # name, code, types of its output columns
+    operators: Sequence[OperatorColumns],
     outputs: Sequence[OutputColumns],
     pool: Pool,
+    derived: Derived,
     contributors: bool,
 ) -> Tables:
     """Number everything and put it into arrays."""
-    streams = [s.name for s in sources] + [name for name, _, _ in operators]
+    streams = [s.name for s in sources] + [operator.name for operator in operators]
     rows: dict[str, list[Any]] = {name: [] for name in ARRAYS}
-    for types in [s.types for s in sources] + [t for _, _, t in operators]:
+    for types in [s.types for s in sources] + [operator.types for operator in operators]:
         rows["stream"].append((len(rows["column_type"]), len(types)))
         rows["column_type"].extend(TYPE_CODES[t] for t in types)
-    for _, code, _ in operators:
-        _add_operator(rows, code, streams)
+    for operator in operators:
+        _add_operator(rows, operator, streams)
+    rows["derived"] = [(streams.index(stream), program, int(must_hold)) for stream, program, must_hold in derived.columns]
     rows["program"] = list(pool.programs)
     rows["code"] = list(pool.code)
     rows["operand"] = list(pool.operands)
@@ -87,20 +100,30 @@ def assemble(
     return Tables(arrays, tuple(pool.texts), tuple(sources), tuple(outputs), tuple(streams), tuple(pool.fallible))
 
 
-def _add_operator(rows: dict[str, list[Any]], code: OperatorCode, streams: list[str]) -> None:
-    first_port = len(rows["port"])
-    operator = (first_port, len(code.ports), len(rows["state"]), len(code.states), len(rows["start"]), len(code.starts))
-    rows["operator"].append(operator)
-    for port in code.ports:
-        rows["port"].append((streams.index(port.stream), len(rows["derived"]), len(port.derived)))
-        rows["derived"].extend((program, int(must_hold)) for program, must_hold in port.derived)
+def _add_operator(rows: dict[str, list[Any]], operator: OperatorColumns, streams: list[str]) -> None:
+    code, first_state = operator.code, len(rows["state"])
+    sizes = (len(rows["port"]), len(code.ports), first_state, len(code.states), len(rows["start"]), len(code.starts))
+    rows["operator"].append((*sizes, *_words(operator.signature)))
+    rows["port"].extend([streams.index(name) for name in code.ports])
     for start in code.starts:
-        rows["start"].append((first_port + start.port, start.program, start.gate))
+        rows["start"].append((streams.index(start.stream), start.gate, len(rows["edge"])))
+        rows["edge"].append(_edge(start.edge, first_state))
     for state in code.states:
-        slots, keys = (len(rows["slot_type"]), len(state.slot_types)), (len(rows["key"]), len(state.keys))
-        rows["state"].append((first_port + state.port, state.program, state.gate, *slots, *keys, state.window))
-        rows["slot_type"].extend(TYPE_CODES[t] for t in state.slot_types)
+        slots, keys = (len(rows["slot"]), len(state.slots)), (len(rows["key"]), len(state.keys))
+        place = (streams.index(state.stream), state.program, state.gate)
+        rows["state"].append((*place, *slots, *keys, state.window, len(rows["edge"]), *_words(state.signature)))
+        rows["edge"].append(_edge(state.edge, first_state))
+        rows["slot"].extend((TYPE_CODES[type_], identity) for type_, identity in state.slots)
         rows["key"].extend((column, slot, int(is_double)) for column, slot, is_double in state.keys)
+
+
+def _edge(edge: EdgeCode, first_state: int) -> tuple[int, ...]:
+    return (edge.program, edge.target if edge.target == OUTPUT else first_state + edge.target, *_words(edge.label))
+
+
+def _words(signature: bytes) -> tuple[int, int]:
+    """A 128-bit signature as two signed numbers."""
+    return int.from_bytes(signature[:8], "little", signed=True), int.from_bytes(signature[8:], "little", signed=True)
 
 
 def _array(name: str, values: list[Any]) -> IntArray:

@@ -1,6 +1,7 @@
-"""Columns that only pass through a query: kept here by the number of their event while an instance may still refer to it.
+"""The row store: values of events that instances hold, by the number of the event.
 
-The kernel carries the numbers; matches look the values up. What no instance refers to any more is forgotten between batches.
+The kernel carries numbers; matches look the values up. While a batch runs its values are read in place; when it is done,
+those that an instance took are copied and the batch is let go. What no instance refers to any more is forgotten now and then.
 """
 
 from __future__ import annotations
@@ -13,35 +14,68 @@ from keuka.events.columns import Int64Array
 
 
 class CarriedColumn:
-    """A column of a stream by event number, with the events nobody needs left out."""
+    """A column of a stream by event number: the batch at hand, and what is held of those before."""
 
     def __init__(self, arrow: pa.DataType, where: str) -> None:
         """`where` names the stream and the column in messages."""
         _check_type(arrow, where)
         self._arrow = arrow
         self._where = where
-        self._numbers: list[Int64Array] = []
+        self._numbers: list[Int64Array] = []  # ascending
         self._values: list[pa.Array] = []
+        self._first = 0  # number of the first event of the batch
+        self._batch: pa.Array = pa.nulls(0, arrow)
 
     def __len__(self) -> int:
+        """How many values are held beyond the batch at hand."""
         return sum([len(numbers) for numbers in self._numbers])
 
-    def append(self, first_number: int, values: pa.Array) -> None:
-        """Add the column of a batch; numbers only ever grow."""
-        self._numbers.append(np.arange(first_number, first_number + len(values)))
-        self._values.append(values)
+    @property
+    def n_bytes(self) -> int:
+        return sum([values.nbytes for values in self._values]) + 8 * len(self)
+
+    def open(self, first_number: int, values: pa.Array) -> None:
+        """The column of a batch; numbers only ever grow."""
+        self._first, self._batch = first_number, values
+
+    def settle(self, numbers: Int64Array) -> None:
+        """Let the batch go, but for the values of these events; numbers of earlier batches are here already."""
+        chosen = np.unique(numbers[numbers >= self._first])
+        if len(chosen):
+            self._numbers.append(chosen)
+            self._values.append(self._batch.take(pa.array(chosen - self._first)))
+        self._first, self._batch = self._first + len(self._batch), pa.nulls(0, self._arrow)
 
     def take(self, numbers: Int64Array) -> pa.Array:
         """The values of events by their numbers; all of them must still be here."""
-        known, values = self._joined()
-        return values.take(pa.array(np.searchsorted(known, numbers)))
+        here = numbers >= self._first
+        if here.all():
+            return self._batch.take(pa.array(numbers - self._first))
+        known, values = self._held()
+        held = values.take(pa.array(np.searchsorted(known, numbers[~here])))
+        if not here.any():
+            return held
+        order = np.argsort(np.concatenate([np.flatnonzero(~here), np.flatnonzero(here)]), kind="stable")
+        return pa.concat_arrays([held, self._batch.take(pa.array(numbers[here] - self._first))]).take(pa.array(order))
 
     def forget_all_but(self, numbers: Int64Array) -> None:
+        """Between batches."""
         kept = np.unique(numbers)
         values = self.take(kept)
         self._numbers, self._values = [kept], [values]
 
-    def _joined(self) -> tuple[Int64Array, pa.Array]:
+    def held(self) -> pa.Table:
+        """All that is held, between batches: the columns `number` and `value`."""
+        numbers, values = self._held()
+        return pa.table({"number": pa.array(numbers), "value": values})
+
+    def restore(self, held: pa.Table) -> None:
+        """Hold what another run held."""
+        for batch in held.to_batches():
+            self._numbers.append(batch.column("number").to_numpy())
+            self._values.append(batch.column("value").cast(self._arrow))
+
+    def _held(self) -> tuple[Int64Array, pa.Array]:
         if len(self._values) != 1:
             empty = np.empty(0, np.int64)
             try:

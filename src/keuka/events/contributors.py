@@ -6,7 +6,8 @@ instance may still lead to a match with them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -19,53 +20,79 @@ from keuka.events.order import EventBatch
 from keuka.events.sources import OpenStream
 
 
-class Contributors:
-    """Identities of the events of all sources, by source and number: both lanes of the hash, and the text users see."""
+@dataclass(frozen=True)
+class Identities:
+    """Of the events of one stream, by number: both lanes of the hash, and the text users see if there is a column of ids."""
 
-    def __init__(self, streams: Sequence[OpenStream]) -> None:
-        self._streams = streams
-        places = [place(stream.name, None, None, stream.id) for stream in streams]
-        self._low = [CarriedColumn(pa.uint64(), where) for where in places]
-        self._high = [CarriedColumn(pa.uint64(), where) for where in places]
-        self._texts = [
-            CarriedColumn(pa.string(), where) if stream.id is not None else None for stream, where in zip(streams, places, strict=True)
-        ]
+    low: CarriedColumn
+    high: CarriedColumn
+    text: CarriedColumn | None
+
+    @property
+    def columns(self) -> dict[str, CarriedColumn]:
+        every = {"low": self.low, "high": self.high, "text": self.text}
+        return {name: column for name, column in every.items() if column is not None}
+
+
+class Contributors:
+    """Identities of the events of all streams that instances hold."""
+
+    def __init__(self) -> None:
+        self.identities: dict[str, Identities] = {}
 
     def __len__(self) -> int:
-        return sum([len(column) for column in self._low])
+        return sum([len(stream.low) for stream in self.identities.values()])
 
-    def append(self, source: int, first_number: int, batch: EventBatch) -> None:
-        stream = self._streams[source]
+    @property
+    def n_bytes(self) -> int:
+        return sum([column.n_bytes for stream in self.identities.values() for column in stream.columns.values()])
+
+    def add(self, stream: OpenStream) -> None:
+        where = place(stream.name, None, None, stream.id)
+        text = None if stream.id is None else CarriedColumn(pa.string(), where)
+        self.identities[stream.name] = Identities(CarriedColumn(pa.uint64(), where), CarriedColumn(pa.uint64(), where), text)
+
+    def open(self, stream: OpenStream, first_number: int, batch: EventBatch) -> None:
+        """The events of a batch."""
+        own = self.identities[stream.name]
         low, high = source_ids(stream.name, batch, stream.id)
-        self._low[source].append(first_number, pa.array(low))
-        self._high[source].append(first_number, pa.array(high))
-        texts = self._texts[source]
-        if texts is not None:
-            texts.append(first_number, id_texts(batch.table.column(stream.id)))
+        own.low.open(first_number, pa.array(low))
+        own.high.open(first_number, pa.array(high))
+        if own.text is not None:
+            own.text.open(first_number, id_texts(batch.table.column(stream.id)))
 
-    def forget_all_but(self, sources: Int64Array, numbers: Int64Array) -> None:
-        for source in range(len(self._streams)):
-            kept = numbers[sources == source]
-            for column in (self._low[source], self._high[source], self._texts[source]):
-                if column is not None:
-                    column.forget_all_but(kept)
+    def settle(self, stream: str, numbers: Int64Array) -> None:
+        """Let the batch go, but for these events."""
+        for column in self.identities[stream].columns.values():
+            column.settle(numbers)
+
+    def forget_all_but(self, stream: str, numbers: Int64Array) -> None:
+        for column in self.identities[stream].columns.values():
+            column.forget_all_but(numbers)
 
     def columns(
-        self, fingerprint: bytes, offsets: Int64Array, sources: Int64Array, numbers: Int64Array, tags: Int64Array
+        self,
+        fingerprint: bytes,
+        offsets: Int64Array,
+        sources: Int64Array,
+        numbers: Int64Array,
+        tags: Int64Array,
+        names: Mapping[int, str],
     ) -> list[pa.Array]:
         """`_id` and `_contributors` of matches whose contributors are given flat, match m's from offsets[m] on."""
-        low, high, texts, names = [], [], [], []
+        low, high, texts, streams = [pa.nulls(0, pa.uint64())], [pa.nulls(0, pa.uint64())], [pa.nulls(0, pa.string())], []
         places = [np.empty(0, np.int64)]
-        for source, stream in enumerate(self._streams):
+        for source in np.unique(sources).tolist():
             chosen = np.flatnonzero(sources == source)
+            own = self.identities[names[source]]
             places.append(chosen)
-            low.append(self._low[source].take(numbers[chosen]))
-            high.append(self._high[source].take(numbers[chosen]))
-            known = self._texts[source]
-            texts.append(hex_texts(low[-1].to_numpy(), high[-1].to_numpy()) if known is None else known.take(numbers[chosen]))
-            names.append(pa.array([stream.name], pa.string()).take(pa.array(np.zeros(len(chosen), np.int64))))
+            low.append(own.low.take(numbers[chosen]))
+            high.append(own.high.take(numbers[chosen]))
+            texts.append(hex_texts(low[-1].to_numpy(), high[-1].to_numpy()) if own.text is None else own.text.take(numbers[chosen]))
+            streams.append(pa.array([names[source]], pa.string()).take(pa.array(np.zeros(len(chosen), np.int64))))
         order = pa.array(np.argsort(np.concatenate(places), kind="stable"))
-        leaf_low, leaf_high, ids, streams = [pa.concat_arrays(parts).take(order) for parts in (low, high, texts, names)]
+        leaf_low, leaf_high, ids = [pa.concat_arrays(parts).take(order) for parts in (low, high, texts)]
+        stream_names = pa.concat_arrays([pa.nulls(0, pa.string()), *streams]).take(order)
         matches = match_ids(fingerprint, offsets, leaf_low.to_numpy(), leaf_high.to_numpy(), tags)
-        flat = pa.StructArray.from_arrays([streams, ids], fields=list(CONTRIBUTOR))
+        flat = pa.StructArray.from_arrays([stream_names, ids], fields=list(CONTRIBUTOR))
         return [matches, pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), flat)]

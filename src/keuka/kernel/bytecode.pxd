@@ -92,6 +92,7 @@ cpdef enum Op:
     AFFECT = 61       # the candidate passed skip: the instance ends with this epoch
     EMIT = 62         # a: state (or -1: the operator's output), b: first operand, c: number of operands
     END = 63
+    FORWARD = 64      # the candidate was taken: run the forward edges of the state
 
 cdef struct Column:
     const int64_t* values
@@ -102,9 +103,8 @@ cdef struct Sets:
     const int64_t* values  # sorted within each set
 
 cdef struct Frame:
-    int64_t* values         # (n_registers * stride,)
+    int64_t* values         # (n_registers,), or (n_registers * CHUNK,) for many lanes
     uint8_t* flags
-    int64_t stride
     const Column* columns   # of the event's port
     const int64_t* starts   # of the event's port
     const int64_t* ends
@@ -115,5 +115,8 @@ cdef struct Frame:
     const int64_t* slots    # of the instance; NULL when there is none
     const uint8_t* slot_flags
 
-cdef int evaluate(const int32_t* code, int pc, Frame* frame, int64_t n, StringTable strings) noexcept nogil
+# Both run value instructions from `pc` on and return where the next control instruction is; -1 when memory is out.
+cdef int evaluate(const int32_t* code, int pc, Frame* frame, int64_t n, StringTable strings) noexcept nogil  # CHUNK lanes apart
+cdef int evaluate_one(const int32_t* code, int pc, Frame* frame, StringTable strings) noexcept nogil
 cdef int64_t canonical_double(int64_t bits) noexcept nogil
+cdef int evaluate_lanes(const int32_t* code, int pc, Frame* frame, int64_t n, int64_t stride, StringTable strings) noexcept nogil

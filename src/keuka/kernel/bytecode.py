@@ -165,18 +165,37 @@ def in_set(frame: cython.pointer(Frame), which: int32_t, value: int64_t) -> cyth
 @cython.nogil
 @cython.exceptval(check=False)
 def evaluate(
+    code: cython.pointer(cython.const[int32_t]), pc: cython.int, frame: cython.pointer(Frame), n: int64_t, strings: StringTable
+) -> cython.int:
+    return evaluate_lanes(code, pc, frame, n, CHUNK, strings)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def evaluate_one(
+    code: cython.pointer(cython.const[int32_t]), pc: cython.int, frame: cython.pointer(Frame), strings: StringTable
+) -> cython.int:
+    return evaluate_lanes(code, pc, frame, 1, 1, strings)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def evaluate_lanes(
     code: cython.pointer(cython.const[int32_t]),
     pc: cython.int,
     frame: cython.pointer(Frame),
     n: int64_t,
+    stride: int64_t,
     strings: StringTable,
 ) -> cython.int:
-    """Run value instructions from `pc` on and return where the next control instruction is; -1 when memory is out."""
+    """The interpreter. The compiler makes two copies of it (setup.py forces this), and in the one with one lane no loop is left."""
     i: int64_t
     t: int64_t
     ins: cython.pointer(cython.const[int32_t])
     op: cython.int
-    stride: int64_t = frame.stride
     dv: cython.pointer(int64_t)
     av: cython.pointer(int64_t)
     bv: cython.pointer(int64_t)

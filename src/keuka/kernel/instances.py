@@ -1,186 +1,285 @@
-"""The instances of one state: a pool of fixed width, a hash index over their key slots, and dropping what is out of time.
+"""The instances of one state: a table of keys, and for every key a block in which its instances lie next to each other.
 
-An instance is its number in the pool. Functions that need memory return False, or -1 for a number, when it is out.
+A candidate so compares its key once and then walks through memory in order. Blocks have room for a power of two of
+instances; functions that need memory return False when it is out.
 """
 
 import cython
 from cython.cimports.keuka.kernel.bytecode import canonical_double
 from cython.cimports.keuka.kernel.hashing import HASH_SEED, mix
 from cython.cimports.libc.stdint import INT64_MAX, int64_t, uint8_t, uint64_t
-from cython.cimports.libc.stdlib import free, malloc, realloc
+from cython.cimports.libc.stdlib import calloc, free, realloc
 from cython.cimports.libc.string import memcpy
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def allocate(state: cython.pointer(State)) -> int64_t:
-    instance: int64_t = state.free_head
-    if instance >= 0:
-        state.free_head = (state.data + instance * state.width)[NEXT]
-        return instance
-    if state.n_used == state.capacity:
-        wanted: int64_t = 2 * state.capacity + 16
-        data: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), realloc(state.data, wanted * state.width * 8))
-        if data == cython.NULL:
-            return -1
-        state.data = data
-        state.capacity = wanted
-    state.n_used += 1
-    return state.n_used - 1
+def clear(pool: cython.pointer(Pool)) -> cython.void:
+    """Let go of all instances."""
+    if pool.sieve != cython.NULL:
+        pool.sieve.stale = True
+    free(pool.entries)
+    free(pool.data)
+    pool.entries = cython.NULL
+    pool.data = cython.NULL
+    pool.n_entries = pool.n_used = pool.size = pool.capacity = pool.n_live = 0
+    pool.shift = 64
+    pool.sweep_at = 1024
+    c: cython.int
+    for c in range(LARGEST_CLASS):
+        pool.free_blocks[c] = -1
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def key_of_instance(state: cython.pointer(State), words: cython.pointer(int64_t)) -> cython.bint:
+def key_of_instance(
+    pool: cython.pointer(Pool), words: cython.pointer(cython.const[int64_t]), hash_: cython.pointer(uint64_t)
+) -> cython.bint:
     """Hash the key slots; False if one is null."""
-    flags: cython.pointer(uint8_t) = cython.cast(cython.pointer(uint8_t), words + HEADER + state.n_slots)
-    hash_: uint64_t = HASH_SEED
+    flags: cython.pointer(cython.const[uint8_t]) = cython.cast(cython.pointer(cython.const[uint8_t]), words + HEADER + pool.n_slots)
+    h: uint64_t = HASH_SEED
     k: int64_t
     value: int64_t
-    for k in range(state.n_keys):
-        if flags[state.keys[3 * k + 1]] != 0:
+    for k in range(pool.n_keys):
+        if flags[pool.keys[3 * k + 1]] != 0:
             return False
-        value = words[HEADER + state.keys[3 * k + 1]]
-        if state.keys[3 * k + 2]:
+        value = words[HEADER + pool.keys[3 * k + 1]]
+        if pool.keys[3 * k + 2]:
             value = canonical_double(value)
-        hash_ = mix(hash_, value)
-    words[HASH] = hash_ | 1
+        h = mix(h, value)
+    hash_[0] = h | 1
     return True
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def link(state: cython.pointer(State), instance: int64_t) -> cython.bint:
-    # Four buckets an instance: most events find an empty one and never touch the instances' memory.
-    if state.n_keys > 0 and 4 * state.n_live >= state.n_buckets and not rehash(state, 2 * state.n_buckets):
-        return False
-    put_first(state, instance)
-    state.n_live += 1
-    state.most_live = max(state.most_live, state.n_live)
+def same_key(
+    pool: cython.pointer(Pool), words: cython.pointer(cython.const[int64_t]), other: cython.pointer(cython.const[int64_t])
+) -> cython.bint:
+    """Has an instance the key of one that is stored? A null in the key equals nothing, and such an instance is never stored."""
+    flags: cython.pointer(cython.const[uint8_t]) = cython.cast(cython.pointer(cython.const[uint8_t]), words + HEADER + pool.n_slots)
+    k: int64_t
+    slot: int64_t
+    for k in range(pool.n_keys):
+        slot = pool.keys[3 * k + 1]
+        if flags[slot] != 0:
+            return False
+        slot += HEADER
+        if pool.keys[3 * k + 2]:
+            if canonical_double(words[slot]) != canonical_double(other[slot]):
+                return False
+        elif words[slot] != other[slot]:
+            return False
     return True
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def rehash(state: cython.pointer(State), n_buckets: int64_t) -> cython.bint:
-    """Spread the linked instances over this many buckets, a power of two and at least two."""
-    fresh: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), malloc(n_buckets * 8))
-    if fresh == cython.NULL:
+def insert(pool: cython.pointer(Pool), words: cython.pointer(cython.const[int64_t]), hash_: uint64_t) -> cython.bint:
+    """Add a copy of an instance."""
+    # Three quarters of the entries stay free: most events find a free one and look no further.
+    if 4 * (pool.n_used + 1) > pool.n_entries and not resize(pool, 2 * pool.n_entries if pool.n_entries > 0 else 4):
         return False
-    old: cython.pointer(int64_t) = state.buckets
-    n_old: int64_t = state.n_buckets
-    i: int64_t
-    instance: int64_t
-    following: int64_t
-    for i in range(n_buckets):
-        fresh[i] = -1
-    state.buckets = fresh
-    state.n_buckets = n_buckets
-    state.shift = 64
-    while n_buckets > 1:
-        n_buckets >>= 1
-        state.shift -= 1
-    for i in range(n_old):
-        instance = old[i]
-        while instance >= 0:
-            following = (state.data + instance * state.width)[NEXT]
-            put_first(state, instance)
-            instance = following
-    free(old)
+    position: int64_t = home_of(pool, hash_)
+    entry: cython.pointer(Entry)
+    while True:
+        entry = pool.entries + position
+        if entry.hash == 0:
+            block: int64_t = allocate(pool, 0)
+            if block < 0:
+                return False
+            entry.hash = hash_
+            entry.block = block
+            entry.n = 0
+            entry.size_class = 0
+            pool.n_used += 1
+            count_key(pool.sieve, hash_)
+            break
+        if entry.hash == hash_ and same_key(pool, words, pool.data + entry.block):
+            if entry.n == 1 << entry.size_class and not widen(pool, entry):
+                return False
+            break
+        position = (position + 1) & (pool.n_entries - 1)
+    memcpy(pool.data + entry.block + entry.n * pool.width, words, pool.width * 8)
+    entry.n += 1
+    pool.n_live += 1
+    pool.most_live = max(pool.most_live, pool.n_live)
     return True
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def compact(state: cython.pointer(State)) -> cython.bint:
-    """Give memory back after a burst: instances next to each other, and buckets for no more than there are.
-
-    Only when every instance is linked, because it renumbers them.
-    """
-    if state.capacity <= 8 * state.n_live + 1024:
-        return True
-    capacity: int64_t = 2 * state.n_live + 16
-    data: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), malloc(capacity * state.width * 8))
-    if data == cython.NULL:
-        return False
-    n_buckets: int64_t = FEWEST_BUCKETS
-    while state.n_keys > 0 and n_buckets < 8 * state.n_live:
-        n_buckets *= 2
-    n: int64_t = 0
-    bucket: int64_t
-    instance: int64_t
-    first: int64_t
-    for bucket in range(state.n_buckets):
-        instance = state.buckets[bucket]
-        first = -1
-        while instance >= 0:
-            memcpy(data + n * state.width, state.data + instance * state.width, state.width * 8)
-            (data + n * state.width)[NEXT] = first
-            first = n
-            n += 1
-            instance = (state.data + instance * state.width)[NEXT]
-        state.buckets[bucket] = first
-    free(state.data)
-    state.data = data
-    state.capacity = capacity
-    state.n_used = n
-    state.free_head = -1
-    return rehash(state, n_buckets)
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def unlink(state: cython.pointer(State), instance: int64_t) -> cython.void:
-    words: cython.pointer(int64_t) = state.data + instance * state.width
-    if words[PREVIOUS] >= 0:
-        (state.data + words[PREVIOUS] * state.width)[NEXT] = words[NEXT]
-    else:
-        state.buckets[bucket_of(state, words[HASH])] = words[NEXT]
-    if words[NEXT] >= 0:
-        (state.data + words[NEXT] * state.width)[PREVIOUS] = words[PREVIOUS]
-    state.n_live -= 1
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def expire(state: cython.pointer(State), tick: int64_t) -> cython.bint:
-    """Drop the instances that no later candidate can complete. Run when the pool doubled, so constant per instance."""
-    bucket: int64_t
-    instance: int64_t
-    following: int64_t
-    if state.window < INT64_MAX:
-        for bucket in range(state.n_buckets):
-            instance = state.buckets[bucket]
-            while instance >= 0:
-                following = (state.data + instance * state.width)[NEXT]
-                # The next candidate ends after `tick`, so its DUR is larger by at least one.
-                if beyond((state.data + instance * state.width)[START], tick + 1, state.window):
-                    unlink(state, instance)
-                    (state.data + instance * state.width)[NEXT] = state.free_head
-                    state.free_head = instance
-                instance = following
-    state.sweep_at = max(2 * state.n_live, cython.cast(int64_t, 1024))
-    return compact(state)
+def allocate(pool: cython.pointer(Pool), size_class: cython.int) -> int64_t:
+    """A block; -1 when memory is out."""
+    block: int64_t = pool.free_blocks[size_class]
+    if block >= 0:
+        pool.free_blocks[size_class] = pool.data[block]
+        return block
+    n_words: int64_t = pool.width << size_class
+    if pool.size + n_words > pool.capacity:
+        wanted: int64_t = 2 * pool.capacity + n_words
+        data: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), realloc(pool.data, wanted * 8))
+        if data == cython.NULL:
+            return -1
+        pool.data = data
+        pool.capacity = wanted
+    block = pool.size
+    pool.size += n_words
+    return block
 
 
 @cython.cfunc
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def put_first(state: cython.pointer(State), instance: int64_t) -> cython.void:
-    """Make it the first of its bucket."""
-    words: cython.pointer(int64_t) = state.data + instance * state.width
-    bucket: int64_t = bucket_of(state, words[HASH])
-    first: int64_t = state.buckets[bucket]
-    words[NEXT] = first
-    words[PREVIOUS] = -1
-    if first >= 0:
-        (state.data + first * state.width)[PREVIOUS] = instance
-    state.buckets[bucket] = instance
+def give_back(pool: cython.pointer(Pool), block: int64_t, size_class: cython.int) -> cython.void:
+    pool.data[block] = pool.free_blocks[size_class]
+    pool.free_blocks[size_class] = block
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def widen(pool: cython.pointer(Pool), entry: cython.pointer(Entry)) -> cython.bint:
+    """Twice the room for the instances of a key."""
+    block: int64_t = allocate(pool, entry.size_class + 1)
+    if block < 0:
+        return False
+    memcpy(pool.data + block, pool.data + entry.block, entry.n * pool.width * 8)
+    give_back(pool, entry.block, entry.size_class)
+    entry.block = block
+    entry.size_class += 1
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def resize(pool: cython.pointer(Pool), n_entries: int64_t) -> cython.bint:
+    """Spread the keys over this many entries, a power of two and at least four."""
+    fresh: cython.pointer(Entry) = cython.cast(cython.pointer(Entry), calloc(n_entries, cython.sizeof(Entry)))
+    if fresh == cython.NULL:
+        return False
+    i: int64_t
+    position: int64_t
+    n: int64_t = n_entries
+    pool.shift = 64
+    while n > 1:
+        n >>= 1
+        pool.shift -= 1
+    for i in range(pool.n_entries):
+        if pool.entries[i].hash != 0:
+            position = home_of(pool, pool.entries[i].hash)
+            while fresh[position].hash != 0:
+                position = (position + 1) & (n_entries - 1)
+            fresh[position] = pool.entries[i]
+    free(pool.entries)
+    pool.entries = fresh
+    pool.n_entries = n_entries
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def remove_instance(pool: cython.pointer(Pool), entry: cython.pointer(Entry), i: int64_t) -> cython.void:
+    """The last instance of the key takes its place. An entry without instances must be removed by the caller."""
+    entry.n -= 1
+    pool.n_live -= 1
+    if i < entry.n:
+        memcpy(pool.data + entry.block + i * pool.width, pool.data + entry.block + entry.n * pool.width, pool.width * 8)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def remove_entry(pool: cython.pointer(Pool), position: int64_t) -> cython.void:
+    """Forget a key without instances. Entries behind it move up, so that no gap cuts them off from where they are looked for."""
+    mask: int64_t = pool.n_entries - 1
+    uncount_key(pool.sieve, pool.entries[position].hash)
+    give_back(pool, pool.entries[position].block, pool.entries[position].size_class)
+    following: int64_t = (position + 1) & mask
+    while pool.entries[following].hash != 0:
+        if ((following - home_of(pool, pool.entries[following].hash)) & mask) >= ((following - position) & mask):
+            pool.entries[position] = pool.entries[following]
+            position = following
+        following = (following + 1) & mask
+    pool.entries[position].hash = 0
+    pool.n_used -= 1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def remove_empty(pool: cython.pointer(Pool), hash_: uint64_t) -> cython.void:
+    """Forget a key with this hash if it has no instances left."""
+    position: int64_t = home_of(pool, hash_)
+    while pool.entries[position].hash != 0:
+        if pool.entries[position].hash == hash_ and pool.entries[position].n == 0:
+            remove_entry(pool, position)
+            return
+        position = (position + 1) & (pool.n_entries - 1)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def expire(pool: cython.pointer(Pool), tick: int64_t) -> cython.bint:
+    """Drop the instances that no candidate after `tick` can complete, and give memory back if most of it is unused.
+
+    Run when the number of instances doubled or a window went by, so the cost is constant per instance.
+    """
+    position: int64_t
+    i: int64_t
+    n_before: int64_t = pool.n_live
+    # The next candidate ends after `tick`, so its DUR is larger by at least one.
+    later: int64_t = tick + 1 if tick < INT64_MAX else tick
+    entry: cython.pointer(Entry)
+    words: cython.pointer(int64_t)
+    if pool.window < INT64_MAX:
+        for position in range(pool.n_entries):
+            entry = pool.entries + position
+            if entry.hash == 0:
+                continue
+            i = 0
+            while i < entry.n:
+                words = pool.data + entry.block + i * pool.width
+                if beyond(words[START], later, pool.window):
+                    remove_instance(pool, entry, i)
+                else:
+                    i += 1
+    pool.swept_at = tick
+    pool.sweep_at = max(2 * pool.n_live, cython.cast(int64_t, 1024))
+    if pool.n_live < n_before or is_sparse(pool):
+        return rebuild(pool)
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def rebuild(pool: cython.pointer(Pool)) -> cython.bint:
+    """Write all instances into new memory that has room for no more than them, and forget keys without any."""
+    old: Pool = pool[0]
+    position: int64_t
+    i: int64_t
+    pool.entries = cython.NULL
+    pool.data = cython.NULL
+    clear(pool)
+    pool.sweep_at = old.sweep_at
+    for position in range(old.n_entries):
+        if old.entries[position].hash == 0:
+            continue
+        for i in range(old.entries[position].n):
+            if not insert(pool, old.data + old.entries[position].block + i * pool.width, old.entries[position].hash):
+                clear(pool)
+                pool[0] = old
+                return False
+    free(old.entries)
+    free(old.data)
+    return True

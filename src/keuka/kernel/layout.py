@@ -8,19 +8,23 @@ import numpy as np
 
 from keuka.kernel.bytecode import Op
 
-VERSION = 1
+VERSION = 2
 
-# array -> its columns (a plain name: one-dimensional). Sources come first in `stream`, then one output per operator.
+# array -> its columns (a plain name: one-dimensional). Sources come first in `stream`, then one output per operator. Columns are
+# numbered over all streams, derived ones behind all others. Signatures and labels say what is the same in two sets of tables.
 ARRAYS = {
     "stream": ("first_column", "n_columns"),
     "column_type": (),  # by column: 0 boolean, 1 integer, 2 double, 3 string, 4 timestamp, 5 other (a row handle)
-    "operator": ("first_port", "n_ports", "first_state", "n_states", "first_start", "n_starts"),  # in the order they run
-    "port": ("stream", "first_derived", "n_derived"),
-    "start": ("port", "program", "gate"),  # gate: derived column that is false where the program need not run; -1: none
-    "derived": ("program", "must_hold"),  # columns computed per batch; must_hold: an error in any row is raised
-    "state": ("port", "program", "gate", "first_slot", "n_slots", "first_key", "n_keys", "window"),
-    "slot_type": (),  # by slot, as column_type
-    "key": ("event_column", "slot", "is_double"),  # equality that finds the instances of a state
+    "derived": ("stream", "program", "must_hold"),  # columns computed per batch; must_hold: an error in any row is raised
+    "operator": ("first_port", "n_ports", "first_state", "n_states", "first_start", "n_starts", "signature_low", "signature_high"),
+    "port": (),  # streams that an operator reads
+    "start": ("stream", "gate", "edge"),  # gate: derived column that is false where the edge need not be looked at; -1: none
+    "state": (
+        "stream", "program", "gate", "first_slot", "n_slots", "first_key", "n_keys", "window", "edge", "signature_low", "signature_high",
+    ),
+    "edge": ("program", "target", "label_low", "label_high"),  # target: a state, or -1: the operator's output
+    "slot": ("type", "identity"),  # type as column_type; identity: which value it holds
+    "key": ("column", "slot", "is_double"),  # equality that finds the instances of a state
     "program": ("first_instruction", "n_instructions", "n_registers"),
     "code": ("op", "dst", "a", "b", "c"),  # 32-bit
     "operand": (),  # registers of EMIT, 32-bit
@@ -28,7 +32,7 @@ ARRAYS = {
     "constant_text": (),  # by constant: index of its text, or -1
     "set": ("first", "n", "is_double"),  # constants of an IN list
     "settings": (),  # [version, number of sources, are contributors tracked?]
-}
+}  # fmt: skip
 NARROW = ("code", "operand")
 
 # Kinds of values: codes of the string table may go only where text is expected, or the machine would read foreign memory.
@@ -91,68 +95,92 @@ def check(tables, texts):
     _require(0 <= n_sources and n_sources + size["operator"] == size["stream"], "streams and operators do not fit")
     _slices(tables["stream"], 0, 1, size["column_type"], "a column")
     _in_range(tables["column_type"], 0, 6, "a column type")
-    _in_range(tables["slot_type"], 0, 6, "a slot type")
+    _in_range(tables["slot"][:, 0], 0, 6, "a slot type")
     _slices(tables["operator"], 0, 1, size["port"], "a port")
     _slices(tables["operator"], 2, 3, size["state"], "a state")
     _slices(tables["operator"], 4, 5, size["start"], "a start")
-    _slices(tables["port"], 1, 2, size["derived"], "a derived column")
-    _slices(tables["state"], 3, 4, size["slot_type"], "a slot")
+    _slices(tables["state"], 3, 4, size["slot"], "a slot")
     _slices(tables["state"], 5, 6, size["key"], "a key")
     _slices(tables["program"], 0, 1, size["code"], "an instruction")
     _slices(tables["set"], 0, 1, size["constant"], "a set")
-    _in_range(tables["program"][:, 2], 0, 1 << 20, "a register count")
+    _in_range(tables["program"][:, 2], 0, 1 << 16, "a register count")
     _require(size["constant_text"] == size["constant"], "constants and their texts do not fit")
     _in_range(tables["constant_text"], -1, len(texts), "a text")
-    _in_range(tables["start"][:, 1], 0, size["program"], "a program")
-    _in_range(tables["derived"][:, 0], 0, size["program"], "a program")
+    _in_range(tables["edge"][:, 0], 0, size["program"], "a program")
     _in_range(tables["state"][:, 1], 0, size["program"], "a program")
+    _in_range(tables["start"][:, 2], 0, size["edge"], "an edge")
+    _in_range(tables["state"][:, 8], 0, size["edge"], "an edge")
+    columns = _check_columns(tables, size["stream"])
     for which in range(size["operator"]):
-        _check_operator(tables, which, n_sources)
+        _check_operator(tables, which, n_sources, columns)
 
 
-def _check_operator(tables, which, n_sources):
-    first_port, n_ports, first_state, n_states, first_start, n_starts = (int(x) for x in tables["operator"][which])
-    targets = (first_state, n_states, _kinds(tables["column_type"], *tables["stream"][n_sources + which]))
-    ports = range(first_port, first_port + n_ports)
-    n_raw = {}
-    kinds = {}  # by port: of every column, derived ones included
-    for p in ports:
-        stream, first_derived, n_derived = (int(x) for x in tables["port"][p])
-        # Only streams that are complete when the operator runs.
-        _require(0 <= stream < n_sources + which, "a port reads a stream that is not ready")
-        kinds[p] = _kinds(tables["column_type"], *tables["stream"][stream])
-        n_raw[p] = len(kinds[p])
-        for d in range(n_derived):
-            kinds[p].append(_check_program(tables, int(tables["derived"][first_derived + d, 0]), kinds[p], None, None))
-    for start in range(first_start, first_start + n_starts):
-        port, program, gate = (int(x) for x in tables["start"][start])
-        _require(port in ports, "a start reads a port of another operator")
-        _require(gate == -1 or n_raw[port] <= gate < len(kinds[port]), "a gate is out of range")
-        _check_program(tables, program, kinds[port], None, targets)
+def _check_columns(tables, n_streams):
+    """By stream: number of a column -> its kind. Streams share no column, and derived columns are made of their stream's own."""
+    columns = []
+    end = 0
+    for first, n in tables["stream"].tolist():
+        _require(first == end, "the columns of streams do not follow each other")
+        columns.append(dict(zip(range(first, first + n), _kinds(tables["column_type"], first, n), strict=True)))
+        end = first + n
+    _in_range(tables["derived"][:, 0], 0, n_streams, "a stream")
+    _in_range(tables["derived"][:, 1], 0, len(tables["program"]), "a program")
+    own = [dict(of_stream) for of_stream in columns]
+    for number, (stream, program, _) in enumerate(tables["derived"].tolist(), len(tables["column_type"])):
+        columns[stream][number] = _check_program(tables, program, own[stream], None, None)
+    return columns
+
+
+def _check_operator(tables, which, n_sources, columns):
+    first_port, n_ports, first_state, n_states, first_start, n_starts = tables["operator"][which, :6].tolist()
+    output = _kinds(tables["column_type"], *tables["stream"][n_sources + which].tolist())
+    ports = tables["port"][first_port : first_port + n_ports].tolist()
+    # Only streams that are complete when the operator runs.
+    _require(n_ports > 0 and all(0 <= stream < n_sources + which for stream in ports), "a port reads a stream that is not ready")
+    _require(len(set(ports)) == n_ports, "a port is there twice")
+
+    def check_gate(gate, stream):
+        _require(gate == -1 or (gate >= len(tables["column_type"]) and gate in columns[stream]), "a gate is out of range")
+
+    def check_edge(edge, stream, slots, last_target):
+        program, target = tables["edge"][edge, :2].tolist()
+        # Edges lead to smaller numbers: no circles.
+        _require(target == -1 or first_state <= target < last_target, "an edge leads nowhere")
+        _check_program(tables, program, columns[stream], slots, (target, output, False))
+
+    for stream, gate, edge in tables["start"][first_start : first_start + n_starts].tolist():
+        _require(stream in ports, "a start reads a stream of another operator")
+        check_gate(gate, stream)
+        check_edge(edge, stream, None, first_state + n_states)
     for s in range(first_state, first_state + n_states):
-        port, program, gate, first_slot, n_slots, first_key, n_keys, _ = (int(x) for x in tables["state"][s])
-        _require(port in ports, "a state reads a port of another operator")
-        _require(gate == -1 or n_raw[port] <= gate < len(kinds[port]), "a gate is out of range")
+        stream, program, gate, first_slot, n_slots, first_key, n_keys, _, edge = tables["state"][s, :9].tolist()
+        _require(stream in ports, "a state reads a stream of another operator")
+        check_gate(gate, stream)
         keys = tables["key"][first_key : first_key + n_keys]
-        _in_range(keys[:, 0], 0, len(kinds[port]), "a key's column")
+        _require(all(column in columns[stream] for column in keys[:, 0].tolist()), "a key's column is out of range")
         _in_range(keys[:, 1], 0, n_slots, "a key's slot")
-        _check_program(tables, program, kinds[port], _kinds(tables["slot_type"], first_slot, n_slots), targets)
+        identities = tables["slot"][first_slot : first_slot + n_slots, 1].tolist()
+        _require(len(set(identities)) == n_slots, "two slots hold the same")
+        slots = _kinds(tables["slot"][:, 0], first_slot, n_slots)
+        _check_program(tables, program, columns[stream], slots, (s, slots, True))
+        check_edge(edge, stream, slots, s)
 
 
 def _kinds(types, first, n):
     return [_TEXT if t == _STRING else _PLAIN for t in types[first : first + n].tolist()]
 
 
-def _check_program(tables, program, columns, slots, targets):
-    """Follow the kinds of all registers. `slots` is None where there is no instance, `targets` for a program over columns.
+def _check_program(tables, program, columns, slots, target):
+    """Follow the kinds of all registers. `slots` is None where there is no instance.
 
-    The kind of a column's value comes back.
+    `target` is None for a program over columns, whose value's kind comes back; else where it may emit to (a state, or -1), the kinds
+    of the output, and whether it is the program of a state: that one ends instances, and emits only to the state itself.
     """
     first, n, n_registers = (int(x) for x in tables["program"][program])
     kinds = [None] * n_registers  # None: not written yet
     code = tables["code"][first : first + n].tolist()
     _require(n > 0 and code[n - 1][0] == Op.END, "a program has no end")
-    _require(targets is not None or not any(op >= Op.JUMP_UNLESS for op, *_ in code[: n - 1]), "control over columns")
+    _require(target is not None or not any(op >= Op.JUMP_UNLESS for op, *_ in code[: n - 1]), "control over columns")
 
     def read(register):
         _require(0 <= register < n_registers and kinds[register] is not None, "a register is read before it is written")
@@ -160,22 +188,21 @@ def _check_program(tables, program, columns, slots, targets):
 
     for position, (op, dst, a, b, c) in enumerate(code):
         if op >= Op.JUMP_UNLESS:
-            _require(op != Op.AFFECT or slots is not None, "an instance ends where there is none")
-            _check_control(tables, position, n, (op, a, b, c), read, targets)
+            _check_control(tables, position, n, (op, a, b, c), read, target)
             continue
         _require(0 <= dst < n_registers, "a register is out of range")
         if op in _LOADS:
             kinds[dst] = _check_load(tables, op, a, columns, slots or [])
         else:
             kinds[dst] = _check_value(tables, op, (a, b, c), read)
-    if targets is None:
+    if target is None:
         return read(0)
     return None
 
 
 def _check_load(tables, op, index, columns, slots):
     if op == Op.LOAD_EVENT:
-        _require(0 <= index < len(columns), "a column is out of range")
+        _require(index in columns, "a column is out of range")
         return columns[index]
     if op == Op.LOAD_SLOT:
         _require(0 <= index < len(slots), "a slot is out of range")
@@ -202,7 +229,7 @@ def _check_value(tables, op, arguments, read):
     return same if result == "same" else result
 
 
-def _check_control(tables, position, n, instruction, read, targets):
+def _check_control(tables, position, n, instruction, read, target):
     op, a, b, c = instruction
     if op == Op.END:
         _require(position == n - 1, "a program ends in its middle")
@@ -211,12 +238,12 @@ def _check_control(tables, position, n, instruction, read, targets):
         # To the end or to the next instruction: what the compiler writes, and no register can be skipped and then read.
         _require(b in (position + 1, n - 1), "a jump is out of range")
     elif op == Op.EMIT:
-        first_state, n_states, output = targets
-        _require(a == -1 or first_state <= a < first_state + n_states, "an edge leads nowhere")
-        wanted = output if a == -1 else _kinds(tables["slot_type"], *(int(x) for x in tables["state"][a, 3:5]))
+        state, output, _ = target
+        _require(a == state, "an edge leads elsewhere than it says")
+        wanted = output if a == -1 else _kinds(tables["slot"][:, 0], *tables["state"][a, 3:5].tolist())
         _require(c == len(wanted), "an edge binds the wrong number of values")
         _require(0 <= b and b + c <= len(tables["operand"]), "operands are out of range")
         for kind, register in zip(wanted, tables["operand"][b : b + c].tolist(), strict=True):
             _require(read(register) in (kind, _NULL), "an edge binds text to a number or a number to text")
     else:
-        _require(op == Op.AFFECT, "an instruction is unknown")
+        _require(op in (Op.AFFECT, Op.FORWARD) and target is not None and target[2], "an instruction is unknown or not for this program")

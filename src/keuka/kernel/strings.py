@@ -5,6 +5,7 @@ Functions that make text return -1 when memory is out; the caller turns that int
 """
 
 import cython
+import numpy as np
 from cython.cimports.keuka.kernel.hashing import HASH_FINISH, HASH_SEED, mix
 from cython.cimports.libc.stdint import int32_t, int64_t, uint8_t, uint64_t
 from cython.cimports.libc.stdlib import free, malloc, realloc
@@ -50,6 +51,7 @@ def continues(byte: cython.char) -> cython.bint:
     return (cython.cast(cython.uchar, byte) & 0xC0) == 0x80
 
 
+@cython.final
 @cython.cclass
 class StringTable:
     def __cinit__(self):
@@ -241,8 +243,15 @@ class StringTable:
     def n_bytes(self) -> int:
         return self.blob_capacity + self.capacity * (cython.sizeof(Entry) + 8) + self.n_buckets * 8
 
-    def sweep(self, alive: uint8_t[::1]) -> None:
-        """Forget every code whose byte in `alive` (one per code) is 0, and close the gaps in the bytes."""
+    @property
+    def n_text_bytes(self) -> int:
+        return self.blob_size
+
+    def sweep(self, held: cython.const[int64_t][::1]) -> None:
+        """Forget every code that is not among these, and close the gaps in the bytes."""
+        marks = np.zeros(self.n_codes + 1, np.uint8)
+        marks[np.asarray(held)] = 1
+        alive: uint8_t[::1] = marks
         total: int64_t = 0
         i: int64_t
         for i in range(self.n_codes):

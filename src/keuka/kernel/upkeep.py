@@ -1,4 +1,5 @@
-"""What happens to a machine between batches: contributors are read off, and what nothing refers to any more is forgotten.
+"""What happens to machines between batches: contributors are read off, what nothing refers to any more is forgotten, and
+instances leave and enter as arrays, for snapshots.
 
 Apart from `machine.py` because none of it runs per event. The sweeps walk all live instances, so callers run them only when
 what they could free has doubled.
@@ -6,11 +7,12 @@ what they could free has doubled.
 
 import cython
 import numpy as np
-from cython.cimports.keuka.kernel.buffers import Buffer, copy_words, push
-from cython.cimports.keuka.kernel.instances import HEADER, LINEAGE, NEXT, State
-from cython.cimports.keuka.kernel.machine import LEAST_STRINGS, LEAST_TEXT_BYTES, Machine
+from cython.cimports.keuka.kernel.buffers import Buffer, copy_words, grow, push
+from cython.cimports.keuka.kernel.instances import HEADER, LINEAGE, Pool, clear
+from cython.cimports.keuka.kernel.machine import Machine, Status
 from cython.cimports.libc.stdint import int64_t, uint8_t
 from cython.cimports.libc.stdlib import free
+from cython.cimports.libc.string import memcpy
 
 
 def contributors(machine: Machine, nodes: cython.const[int64_t][::1]):
@@ -52,28 +54,112 @@ def contributors(machine: Machine, nodes: cython.const[int64_t][::1]):
     return offsets, triples[:, 0], triples[:, 1], triples[:, 2]
 
 
+# -- instances as arrays -----------------------------------------------------------------------------------------------------
+
+
+def instances(machine: Machine, state: int64_t) -> "np.ndarray":
+    """All instances of a state, one row of words each (`instances.pxd`)."""
+    if not 0 <= state < machine.n_states:
+        raise IndexError("there is no such state")
+    pool: cython.pointer(Pool) = cython.address(machine.pools[state])
+    array = np.empty((pool.n_live, pool.width), np.int64)
+    flat: int64_t[::1] = np.append(array.reshape(-1), 0)
+    position: int64_t
+    n: int64_t = 0
+    size: int64_t
+    for position in range(pool.n_entries):
+        if pool.entries[position].hash != 0:
+            size = pool.entries[position].n * pool.width
+            memcpy(cython.address(flat[n]), pool.data + pool.entries[position].block, size * 8)
+            n += size
+    return np.asarray(flat)[:n].reshape(-1, pool.width)
+
+
+def replace_instances(machine: Machine, state: int64_t, rows: cython.const[int64_t][:, ::1]) -> None:
+    """Let a state have exactly these instances, rows of words as `instances` gives them."""
+    machine.follow()
+    if not 0 <= state < machine.n_states:
+        raise IndexError("there is no such state")
+    pool: cython.pointer(Pool) = cython.address(machine.pools[state])
+    i: int64_t
+    status: Status = Status.FINE
+    if rows.shape[0] > 0 and rows.shape[1] != pool.width:
+        raise ValueError("instances of another state")
+    clear(pool)
+    machine.single = True
+    for i in range(rows.shape[0]):
+        status = machine.add_instance(state, cython.address(rows[i, 0]))
+        if status != Status.FINE:
+            raise MemoryError("no memory for the instances")
+    machine.crowded.size = 0
+
+
+def nodes(machine: Machine, first: int64_t = 0) -> "np.ndarray":
+    """The arena of contributors from a node on: rows (left, right, tag); a leaf is (-2 - stream, number of the event, 0)."""
+    first = min(max(first, 0), machine.nodes.size // 3)
+    rest: Buffer = Buffer(data=machine.nodes.data + 3 * first, size=0, capacity=0)
+    return copy_words(cython.address(rest), machine.nodes.size - 3 * first).reshape(-1, 3)
+
+
+def leaves(machine: Machine, first: int64_t) -> "np.ndarray":
+    """The (stream, number) pairs of source events among the nodes from `first` on."""
+    rows = nodes(machine, first)
+    found = rows[rows[:, 0] <= -2, :2]
+    found[:, 0] = -2 - found[:, 0]
+    return found
+
+
+def append_nodes(machine: Machine, rows: cython.const[int64_t][:, ::1]) -> int:
+    """Add nodes whose parts are numbered among themselves; where the first one is comes back."""
+    first: int64_t = machine.nodes.size // 3
+    i: int64_t
+    left: int64_t
+    right: int64_t
+    if not grow(cython.address(machine.nodes), machine.nodes.size + 3 * rows.shape[0]):
+        raise MemoryError("no memory for contributors")
+    for i in range(rows.shape[0]):
+        left = rows[i, 0]
+        right = rows[i, 1]
+        if left > -2:
+            if left >= i or right >= i or right < 0:
+                raise ValueError("a node is older than its parts")
+            left = left if left < 0 else left + first
+            right += first
+        machine.nodes.data[3 * (first + i)] = left
+        machine.nodes.data[3 * (first + i) + 1] = right
+        machine.nodes.data[3 * (first + i) + 2] = rows[i, 2]
+    machine.nodes.size += 3 * rows.shape[0]
+    return first
+
+
+# -- forgetting --------------------------------------------------------------------------------------------------------------
+
+
 def live_slots(machine: Machine, slot_type: int64_t) -> "np.ndarray":
     """All values that live instances hold in slots of this type, nulls left out."""
     found: Buffer = Buffer(data=cython.NULL, size=0, capacity=0)
     s: int64_t
     i: int64_t
     c: int64_t
-    bucket: int64_t
+    position: int64_t
     words: cython.pointer(int64_t)
     flags: cython.pointer(uint8_t)
-    state: cython.pointer(State)
+    pool: cython.pointer(Pool)
     enough: cython.bint = True
+    machine.follow()
     for s in range(machine.n_states):
-        state = cython.address(machine.states[s])
-        for bucket in range(state.n_buckets):
-            i = state.buckets[bucket]
-            while i >= 0:
-                words = state.data + i * state.width
-                flags = cython.cast(cython.pointer(uint8_t), words + HEADER + state.n_slots)
-                for c in range(state.n_slots):
-                    if machine.slot_type[machine.state_table[s, 3] + c] == slot_type and flags[c] == 0:
+        pool = cython.address(machine.pools[s])
+        for c in range(pool.n_slots if pool.n_live > 0 else 0):
+            if machine.slot_types[machine.state_rows[10 * s + 4] + c] != slot_type:
+                continue
+            for position in range(pool.n_entries):
+                if pool.entries[position].hash == 0:
+                    continue
+                for i in range(pool.entries[position].n):
+                    words = pool.data + pool.entries[position].block + i * pool.width
+                    flags = cython.cast(cython.pointer(uint8_t), words + HEADER + pool.n_slots)
+                    if flags[c] == 0:
                         enough = enough and push(cython.address(found), words[HEADER + c])
-                i = words[NEXT]
     values = copy_words(cython.address(found), found.size)
     free(found.data)
     if not enough:
@@ -81,36 +167,14 @@ def live_slots(machine: Machine, slot_type: int64_t) -> "np.ndarray":
     return values
 
 
-def sweep_strings(machine: Machine) -> bool:
-    """Forget texts that nothing holds, when their number or their bytes have doubled since the last time. Call between batches."""
-    if machine.strings.n_alive < machine.strings_sweep_at and machine.strings.blob_size < machine.text_bytes_sweep_at:
-        return False
-    alive = np.zeros(machine.strings.n_codes, np.uint8)
-    alive[live_slots(machine, 3)] = 1
-    constants = np.asarray(machine.constants)[: len(machine.tables["constant"])]
-    alive[constants[machine.tables["constant_text"] >= 0]] = 1
-    machine.strings.sweep(alive)
-    machine.strings_sweep_at = max(LEAST_STRINGS, 2 * machine.strings.n_alive)
-    machine.text_bytes_sweep_at = max(LEAST_TEXT_BYTES, 2 * machine.strings.blob_size)
-    return True
-
-
 def sweep_nodes(machine: Machine) -> "np.ndarray":
     """Forget contributors of no live instance; the (stream, number) pairs of events still held. Call between batches."""
     n_nodes: int64_t = machine.nodes.size // 3
     moved = np.full(n_nodes + 1, -1, np.int64)
     place: int64_t[::1] = moved
-    s: int64_t
     i: int64_t
-    bucket: int64_t
-    state: cython.pointer(State)
-    for s in range(machine.n_states):
-        state = cython.address(machine.states[s])
-        for bucket in range(state.n_buckets):
-            i = state.buckets[bucket]
-            while i >= 0:
-                place[(state.data + i * state.width)[LINEAGE]] = 0
-                i = (state.data + i * state.width)[NEXT]
+    machine.follow()
+    visit_lineage(machine, place, False)
     # A node is younger than its parts: one pass downwards marks, one upwards moves.
     i = n_nodes - 1
     while i >= 0:
@@ -131,15 +195,29 @@ def sweep_nodes(machine: Machine) -> "np.ndarray":
                 machine.nodes.data[3 * n + 1] = place[machine.nodes.data[3 * i + 1]]
             machine.nodes.data[3 * n + 2] = machine.nodes.data[3 * i + 2]
             n += 1
-    for s in range(machine.n_states):
-        state = cython.address(machine.states[s])
-        for bucket in range(state.n_buckets):
-            i = state.buckets[bucket]
-            while i >= 0:
-                (state.data + i * state.width)[LINEAGE] = place[(state.data + i * state.width)[LINEAGE]]
-                i = (state.data + i * state.width)[NEXT]
+    visit_lineage(machine, place, True)
     machine.nodes.size = 3 * n
-    kept = copy_words(cython.address(machine.nodes), 3 * n).reshape(-1, 3)
-    leaves = kept[kept[:, 0] <= -2, :2]
-    leaves[:, 0] = -2 - leaves[:, 0]
-    return leaves
+    return leaves(machine, 0)
+
+
+@cython.cfunc
+def visit_lineage(machine: Machine, place: int64_t[::1], move: cython.bint):
+    """Mark the nodes of all instances, or give the instances their new numbers. Those from before contributors were wanted have none."""
+    s: int64_t
+    i: int64_t
+    position: int64_t
+    words: cython.pointer(int64_t)
+    pool: cython.pointer(Pool)
+    for s in range(machine.n_states):
+        pool = cython.address(machine.pools[s])
+        for position in range(pool.n_entries):
+            if pool.entries[position].hash == 0:
+                continue
+            for i in range(pool.entries[position].n):
+                words = pool.data + pool.entries[position].block + i * pool.width
+                if words[LINEAGE] < 0:
+                    continue
+                if move:
+                    words[LINEAGE] = place[words[LINEAGE]]
+                else:
+                    place[words[LINEAGE]] = 0

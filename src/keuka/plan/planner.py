@@ -7,7 +7,6 @@ the automata and their tables.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
@@ -15,12 +14,13 @@ from typing import Any
 from keuka.algebra.operators import Filter, Fold, Map, Next, Operator, Program, Published, Source, Union, inputs
 from keuka.automaton.assembler import Pool
 from keuka.automaton.build import build
-from keuka.automaton.code import generate, port_reads
+from keuka.automaton.code import Derived, Streams, generate, port_reads
 from keuka.automaton.model import Automaton
-from keuka.automaton.tables import OutputColumns, SourceColumns, Tables, assemble
-from keuka.expressions import Call, Column, Duration, Literal
+from keuka.automaton.signatures import digest
+from keuka.automaton.tables import OperatorColumns, OutputColumns, SourceColumns, Tables, assemble
+from keuka.expressions import Call, Column, Duration, Literal, meaning
 from keuka.plan.rules import RULES, Rule, boundaries, optimise, with_inputs
-from keuka.schema import Schema, Type
+from keuka.schema import Schema
 
 
 @dataclass(frozen=True)
@@ -147,18 +147,32 @@ def _is_unary(operator: Operator) -> bool:
 def compile_tables(plan: Plan) -> Tables:
     """Decide which columns every stream must have, then generate the programs of every stage."""
     wanted = demands(plan)
-    layouts = {name: {index: column for column, index in enumerate(chosen)} for name, chosen in wanted.items()}
-    pool = Pool()
+    streams, n_raw = _streams(plan, wanted)
+    pool, derived = Pool(), Derived(n_raw)
     operators = []
     n_states = 0
     for stage in plan.stages:
-        code = generate(stage.automaton, layouts, wanted[stage.name], pool, n_states, plan.indices)
+        chosen = wanted[stage.name]
+        code = generate(stage.automaton, streams, chosen, pool, derived, n_states, plan.indices)
         n_states += len(code.states)
-        operators.append((stage.name, code, [stage.automaton.schema[i].type for i in wanted[stage.name]]))
+        signature = digest(("result", streams.identities[stage.name], chosen))
+        operators.append(OperatorColumns(stage.name, code, tuple([stage.automaton.schema[i].type for i in chosen]), signature))
     sources = [_source_columns(s, wanted[s.stream]) for s in plan.sources]
     order = [stage.name for stage in plan.stages]
     outputs = [OutputColumns(n, order.index(s), plan.stages[order.index(s)].operator.schema, f) for n, s, f in plan.outputs]
-    return assemble(sources, operators, outputs, pool, plan.contributors)
+    return assemble(sources, operators, outputs, pool, derived, plan.contributors)
+
+
+def _streams(plan: Plan, wanted: dict[str, tuple[int, ...]]) -> tuple[Streams, int]:
+    """Columns are numbered over all streams, in the order of the tables; how many there are comes back, too."""
+    layouts: dict[str, dict[int, int]] = {}
+    n = 0
+    for name, chosen in wanted.items():
+        layouts[name] = {index: n + position for position, index in enumerate(chosen)}
+        n += len(chosen)
+    identities = {s.stream: digest(("source", s.stream, [(a.name, a.type.value) for a in s.schema.attributes])) for s in plan.sources}
+    identities |= {stage.name: digest(("stream", fingerprint(stage.operator))) for stage in plan.stages}
+    return Streams(layouts, identities), n
 
 
 def demands(plan: Plan) -> dict[str, tuple[int, ...]]:
@@ -183,30 +197,22 @@ def fingerprint(operator: Operator) -> bytes:
     """128 bits that say what a query means: its algebra without spans, attribute names and names of published streams."""
     published: dict[str, bytes] = {}
 
-    def meaning(value: Any) -> Any:
+    def parts_of(value: Any) -> Any:
         if isinstance(value, Published):
             if value.name not in published:
-                published[value.name] = meaning(value.input)
+                published[value.name] = parts_of(value.input)
             return published[value.name]
-        if isinstance(value, Column):
-            return ("column", value.side, value.index)
-        if isinstance(value, Literal):
-            return ("literal", value.type.value, repr(value.value))
+        if isinstance(value, Column | Literal | Call | Duration):
+            return meaning(value)
         if isinstance(value, Schema):
             return [a.type.value for a in value.attributes]
         if isinstance(value, tuple):
-            return [meaning(v) for v in value]
+            return [parts_of(v) for v in value]
         if is_dataclass(value):
-            parts = [meaning(getattr(value, f.name)) for f in fields(value) if f.name != "span"]
-            whole = (type(value).__name__, *parts)
             # Operators are digested one by one, so that shared streams are not written out at every use.
-            return whole if isinstance(value, Call | Duration) else _digest(whole)
-        return value.value if isinstance(value, Type) else value
+            return digest((type(value).__name__, *[parts_of(getattr(value, f.name)) for f in fields(value) if f.name != "span"]))
+        return value
 
-    found = meaning(operator)
+    found = parts_of(operator)
     assert isinstance(found, bytes)
     return found
-
-
-def _digest(value: object) -> bytes:
-    return hashlib.blake2b(repr(value).encode(), digest_size=16).digest()

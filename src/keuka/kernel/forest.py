@@ -1,0 +1,539 @@
+"""The automata of all loaded queries, merged into one forest of flat arrays that machines run.
+
+Tables of a query are numbered by themselves (`layout.py`); loading gives every part its number here. What another query has
+already is shared: columns and gates by their content, states by signature, edges by label and both ends. Every part counts
+the queries that hold it; unloading takes back the numbers of those nobody holds, and `compact` closes the gaps in the code.
+A query that is loaded in mid-stream may share states whose instances are older than it: `since` on its last edges holds
+those back.
+"""
+
+from functools import partial
+
+import numpy as np
+
+from keuka.kernel.bytecode import Op
+from keuka.kernel.layout import check
+from keuka.kernel.strings import StringTable
+
+FREE = -2  # in place of a stream: the row is not in use
+LEAST_GARBAGE = 65_536  # instructions of unloaded programs that are not worth compacting
+
+
+class Arena:
+    """Rows of a growing array. Single rows are given out again after `remove`; runs of rows stay until everything is compacted."""
+
+    def __init__(self, n_columns, dtype=np.int64):
+        self.rows = np.zeros((16, n_columns) if n_columns else 16, dtype)
+        self.size = 0
+        self.free = []
+
+    def extend(self, rows):
+        """Append rows; the number of the first comes back."""
+        first = self.size
+        self.size += len(rows)
+        # One spare row, so that a pointer to the first always exists.
+        if self.size >= len(self.rows):
+            grown = np.zeros((2 * self.size + 1, *self.rows.shape[1:]), self.rows.dtype)
+            grown[:first] = self.rows[:first]
+            self.rows = grown
+        if len(rows):
+            self.rows[first : self.size] = rows
+        return first
+
+    def add(self, row):
+        if not self.free:
+            return self.extend([row])
+        number = self.free.pop()
+        self.rows[number] = row
+        return number
+
+    def remove(self, number):
+        self.rows[number, 0] = FREE
+        self.free.append(number)
+
+
+class Group:
+    """The automata that read the same streams: they run together, because one merge of those streams serves them all."""
+
+    def __init__(self, ports, depth):
+        self.ports = ports
+        self.depth = depth  # groups run in the order of depth, so that what they read is complete
+        self.states = []
+        self.starts = []
+
+
+class Forest:
+    """Arrays for the machines, and what stands behind their numbers."""
+
+    def __init__(self):
+        self.strings = StringTable()
+        self.version = 0  # changes with every change that machines must follow
+        self.stream = Arena(3)  # (0 a source, 1 an operator's output; number of columns; depth)
+        self.column = Arena(4)  # (stream, program of a derived one or -1, must it hold?, place among its stream's columns)
+        self.hash = Arena(4)  # (stream, first key, number of keys, gate or -1): hashes of candidates' keys
+        self.state = Arena(10)  # (stream, program, hash, slots, first slot type, first key, keys, window, first edge, serial number)
+        self.edge = Arena(3)  # (program, since, next edge of the same state or -1)
+        self.start = Arena(3)  # (stream, gate, edge)
+        self.program = Arena(3)  # (first instruction, instructions, registers)
+        self.hash_key = Arena(2)  # (column, is it a double?)
+        self.key = Arena(3)  # (column, slot, is it a double?)
+        self.slot_type = Arena(0)
+        self.code = Arena(5, np.int32)
+        self.operand = Arena(0, np.int32)
+        self.constant = Arena(0)
+        self.set_bounds = Arena(2)
+        self.set_values = Arena(0)
+        self.groups = {}  # streams that are read -> Group
+        self.published = {}  # name -> (what computes it, stream, {column: place})
+        self.queries = {}  # name -> what it holds, in the order it was taken
+        self.outputs = {}  # name -> streams of its operators
+        self.tracking = set()  # queries that want contributors
+        self.names = {}  # stream -> its name
+        self.fallible = {}  # program -> the expressions in it that can overflow
+        self.identities = {}  # state -> {identity of a slot: its number}
+        self.signatures = {}  # state -> (signature, streams of its group)
+        self._ids = {}  # what a part is -> its number
+        self._n_holders = {}
+        self._by_signature = {}  # (signature, streams of the group) -> states
+        self._constant_ids = {}
+        self._set_ids = {}
+        self._column_names = {}  # source -> {column: name}
+        self._serial = 0
+        self._n_garbage = 0
+
+    # -- loading -----------------------------------------------------------------------------------------------------------
+
+    def load(self, query, arrays, texts, sources, names, fallible, since):
+        """Add a query. `sources` are (name, columns), `names` of all streams, `fallible` the texts of its programs, for messages.
+
+        Only matches of contributors that ended after `since` are its own.
+        """
+        check(arrays, texts)
+        assert query not in self.queries
+        loading = _Loading(self, arrays, texts, fallible, since)
+        try:
+            loading.run(sources, names)
+        except BaseException:
+            self._release(loading.held)
+            raise
+        self.queries[query] = loading.held
+        self.outputs[query] = loading.streams[len(sources) :]  # by operator
+        if arrays["settings"][2]:
+            self.tracking.add(query)
+        self.version += 1
+
+    def unload(self, query):
+        self._release(self.queries.pop(query))
+        del self.outputs[query]
+        self.tracking.discard(query)
+        self.version += 1
+        if self._n_garbage > LEAST_GARBAGE and 2 * self._n_garbage > self.code.size:
+            self.compact()
+
+    def publish(self, name, query, operator, columns):
+        """Let queries that are loaded from now on read an output as a source. They keep alive what computes it."""
+        stream = self.outputs[query][operator]
+        self.published[name] = (tuple(self.queries[query]), stream, {column: place for place, column in enumerate(columns)})
+
+    def states_of(self, query):
+        return [key[1] for key in self.queries[query] if key[0] == "state"]
+
+    def source_columns(self, name):
+        """What machines want of a source: [(column, name)]; nothing if no query reads it."""
+        stream = self._ids.get(("source", name))
+        return [] if stream is None else [(column, name) for column, name in self._column_names[stream].items()]
+
+    def source(self, name):
+        """The stream of a source, or None."""
+        return self._ids.get(("source", name))
+
+    def hold(self, held, key, make):
+        """The number of a part, made if nobody has it."""
+        if key not in self._ids:
+            self._ids[key] = make()
+            self._n_holders[key] = 0
+        self._n_holders[key] += 1
+        held.append(key)
+        return self._ids[key]
+
+    def known(self, key):
+        return key in self._ids
+
+    def _release(self, held):
+        for key in reversed(held):
+            self._n_holders[key] -= 1
+            if self._n_holders[key] == 0:
+                del self._n_holders[key]
+                getattr(self, f"_drop_{key[0]}")(self._ids.pop(key), *key[1:])
+
+    def add_source(self, name):
+        stream = self.stream.add((0, 0, 0))
+        self.names[stream] = name
+        self._column_names[stream] = {}
+        return stream
+
+    def _drop_source(self, stream, _):
+        self.stream.remove(stream)
+        del self.names[stream], self._column_names[stream]
+
+    def add_column(self, stream, name):
+        column = self.column.add((stream, -1, 0, 0))
+        self._column_names[stream][column] = name
+        return column
+
+    def _drop_column(self, column, stream, _):
+        self.column.remove(column)
+        del self._column_names[stream][column]
+
+    def add_derived(self, stream, code, n_registers, must_hold, fallible):
+        return self.column.add((stream, self.add_program(code, (), n_registers, fallible), must_hold, 0))
+
+    def _drop_derived(self, column, *_):
+        self._drop_program(self.column.rows[column, 1])
+        self.column.remove(column)
+
+    def add_hash(self, stream, keys, gate):
+        return self.hash.add((stream, self.hash_key.extend(keys), len(keys), gate))
+
+    def _drop_hash(self, number, *_):
+        self.hash.remove(number)
+
+    def add_result(self, name, n_columns, depth):
+        stream = self.stream.add((1, n_columns, depth))
+        self.names[stream] = name
+        for place in range(n_columns):
+            self._ids["place", stream, place] = self.column.add((stream, -1, 0, place))
+        return stream
+
+    def place(self, stream, place):
+        """The column of an operator's output."""
+        return self._ids["place", stream, place]
+
+    def _drop_result(self, stream, *_):
+        for place in range(self.stream.rows[stream, 1]):
+            self.column.remove(self._ids.pop(("place", stream, place)))
+        self.stream.remove(stream)
+        del self.names[stream]
+
+    def add_group(self, ports, depth):
+        self.groups[ports] = Group(ports, depth)
+        return ports
+
+    def _drop_group(self, _, ports):
+        del self.groups[ports]
+
+    def new_state(self):
+        return self.state.add([FREE] * 10)
+
+    def set_state(self, state, ports, signature, row, identities):
+        """Fill in a new state: (stream, program, hash, slots, first slot type, first key, keys, window)."""
+        self._serial += 1
+        self.state.rows[state] = (*row, -1, self._serial)
+        self.identities[state] = identities
+        self.signatures[state] = (signature, ports)
+        self._by_signature.setdefault((signature, ports), []).append(state)
+        self.groups[ports].states.append(state)
+        return state
+
+    def _drop_state(self, state, _):
+        signature, ports = self.signatures.pop(state)
+        self._by_signature[signature, ports].remove(state)
+        if not self._by_signature[signature, ports]:
+            del self._by_signature[signature, ports]
+        self.groups[ports].states.remove(state)
+        self._drop_program(self.state.rows[state, 1])
+        del self.identities[state]
+        self.state.remove(state)
+
+    def same_states(self, signature, ports):
+        return self._by_signature.get((signature, ports), ())
+
+    def add_edge(self, state, program, since):
+        edge = self.edge.add((program, since, self.state.rows[state, 8]))
+        self.state.rows[state, 8] = edge
+        return edge
+
+    def _drop_edge(self, edge, state, *_):
+        following = self.edge.rows[edge, 2]
+        before = self.state.rows[state, 8]
+        if before == edge:
+            self.state.rows[state, 8] = following
+        else:
+            while self.edge.rows[before, 2] != edge:
+                before = self.edge.rows[before, 2]
+            self.edge.rows[before, 2] = following
+        self._drop_program(self.edge.rows[edge, 0])
+        self.edge.remove(edge)
+
+    def add_start(self, ports, stream, gate, program):
+        start = self.start.add((stream, gate, self.edge.add((program, np.iinfo(np.int64).min, -1))))
+        self.groups[ports].starts.append(start)
+        return start
+
+    def _drop_start(self, start, ports, *_):
+        self.groups[ports].starts.remove(start)
+        edge = self.start.rows[start, 2]
+        self._drop_program(self.edge.rows[edge, 0])
+        self.edge.remove(edge)
+        self.start.remove(start)
+
+    def add_program(self, code, operands, n_registers, fallible):
+        code = code.copy()
+        emits = code[:, 0] == Op.EMIT
+        code[emits, 3] += self.operand.extend(operands)
+        program = self.program.add((self.code.extend(code), len(code), n_registers))
+        self.fallible[program] = fallible
+        return program
+
+    def _drop_program(self, program):
+        self._n_garbage += int(self.program.rows[program, 1])
+        del self.fallible[int(program)]
+        self.program.remove(int(program))
+
+    def constant_id(self, value, is_text):
+        key = (value, is_text)
+        if key not in self._constant_ids:
+            self._constant_ids[key] = self.constant.extend([value])
+        return self._constant_ids[key]
+
+    def set_id(self, values, are_texts):
+        key = (values.tobytes(), are_texts)
+        if key not in self._set_ids:
+            first = self.set_values.extend(values)
+            self._set_ids[key] = self.set_bounds.extend([(first, first + len(values))])
+        return self._set_ids[key]
+
+    def text_codes(self):
+        """Codes of the texts that constants hold."""
+        codes = [value for value, is_text in self._constant_ids if is_text]
+        codes += [code for values, are_texts in self._set_ids if are_texts for code in np.frombuffer(values, np.int64).tolist()]
+        return np.asarray(codes, np.int64)
+
+    # -- the layout machines run ---------------------------------------------------------------------------------------------
+
+    def group_arrays(self):
+        """(group, port, state, start): groups in the order they run as (first port, ports, first state, states, first start, starts)."""
+        rows, ports, states, starts = [], [], [], []
+        for group in sorted(self.groups.values(), key=lambda g: (g.depth, g.ports)):
+            rows.append((len(ports), len(group.ports), len(states), len(group.states), len(starts), len(group.starts)))
+            ports += group.ports
+            states += group.states
+            starts += group.starts
+        # One spare element each, so that a pointer to the first exists.
+        return np.asarray([*rows, (0,) * 6], np.int64), *(np.asarray([*x, 0], np.int64) for x in (ports, states, starts))
+
+    def compact(self):
+        """Write code, constants and keys anew, without what unloaded queries left behind. Numbers of parts stay."""
+        old = self.code.rows, self.operand.rows, self.constant.rows
+        texts = {self._constant_ids[key]: key[1] for key in self._constant_ids}
+        sets = {number: key for key, number in self._set_ids.items()}
+        self.code, self.operand, self.constant = Arena(5, np.int32), Arena(0, np.int32), Arena(0)
+        self.set_bounds, self.set_values = Arena(2), Arena(0)
+        self._constant_ids, self._set_ids = {}, {}
+        for program in self.fallible:
+            first, n, _ = self.program.rows[program].tolist()
+            code = old[0][first : first + n].copy()
+            for ins in code:
+                if ins[0] == Op.LOAD_CONST:
+                    ins[2] = self.constant_id(int(old[2][ins[2]]), texts[int(ins[2])])
+                elif ins[0] in (Op.IN_SET, Op.IN_SET_D):
+                    values, are_texts = sets[int(ins[3])]
+                    ins[3] = self.set_id(np.frombuffer(values, np.int64), are_texts)
+                elif ins[0] == Op.EMIT:
+                    ins[3] = self.operand.extend(old[1][ins[3] : ins[3] + ins[4]])
+            self.program.rows[program, 0] = self.code.extend(code)
+        self._compact_keys()
+        self._n_garbage = 0
+        self.version += 1
+
+    def _compact_keys(self):
+        keys, types, hash_keys = self.key.rows, self.slot_type.rows, self.hash_key.rows
+        self.key, self.slot_type, self.hash_key = Arena(3), Arena(0), Arena(2)
+        for state in self.signatures:
+            row = self.state.rows[state]
+            row[4] = self.slot_type.extend(types[row[4] : row[4] + row[3]])
+            row[5] = self.key.extend(keys[row[5] : row[5] + row[6]])
+        for row in self.hash.rows[: self.hash.size]:
+            if row[0] != FREE:
+                row[1] = self.hash_key.extend(hash_keys[row[1] : row[1] + row[2]])
+
+
+class _Loading:
+    """One query on its way into the forest: from its own numbers to the forest's."""
+
+    def __init__(self, forest, arrays, texts, fallible, since):
+        self.forest = forest
+        self.arrays = arrays
+        self.fallible = fallible
+        self.since = since
+        self.held = []
+        self.streams = []  # by stream of the tables
+        self.columns = np.full(len(arrays["column_type"]) + len(arrays["derived"]), -1, np.int64)
+        codes = np.asarray([forest.strings.intern_text(text) for text in texts], np.int64)
+        is_text = arrays["constant_text"] >= 0
+        values = arrays["constant"].copy()
+        values[is_text] = codes[arrays["constant_text"][is_text]]
+        in_sets = np.zeros(len(values), bool)
+        for first, n, _ in arrays["set"].tolist():
+            in_sets[first : first + n] = True
+        # Constants of IN lists are only in their sets.
+        self.constants = np.full(len(values), -1, np.int64)
+        for i in np.flatnonzero(~in_sets).tolist():
+            self.constants[i] = forest.constant_id(int(values[i]), bool(is_text[i]))
+        self.sets = np.zeros(len(arrays["set"]), np.int64)
+        for i, (first, n, _) in enumerate(arrays["set"].tolist()):
+            self.sets[i] = forest.set_id(np.sort(values[first : first + n]), bool(is_text[first : first + n].any()))
+
+    def hold(self, key, make):
+        return self.forest.hold(self.held, key, make)
+
+    def run(self, sources, names):
+        for name, columns in sources:
+            self._add_source(name, columns)
+        for which in range(len(self.arrays["operator"])):
+            self._add_operator(which, names[len(sources) + which])
+
+    def _add_source(self, name, columns):
+        forest, first = self.forest, int(self.arrays["stream"][len(self.streams), 0])
+        if name in forest.published:
+            parts, stream, places = forest.published[name]
+            for part in parts:
+                self.hold(part, None)
+            numbers = [forest.place(stream, places[column]) for column in columns]
+        else:
+            stream = self.hold(("source", name), lambda: forest.add_source(name))
+            numbers = [self.hold(("column", stream, c), lambda c=c: forest.add_column(stream, c)) for c in columns]
+        self.columns[first : first + len(columns)] = numbers
+        self._add_stream(stream)
+
+    def _add_stream(self, stream):
+        """A stream whose columns are known: now those derived from them."""
+        forest, number = self.forest, len(self.streams)
+        self.streams.append(stream)
+        derived = self.arrays["derived"]
+        for d in np.flatnonzero(derived[:, 0] == number).tolist():
+            code, n_registers = self._relocated(int(derived[d, 1]), None, 0)
+            made = partial(forest.add_derived, stream, code, n_registers, int(derived[d, 2]), self.fallible[derived[d, 1]])
+            key = ("derived", stream, code.tobytes(), int(derived[d, 2]))
+            self.columns[len(self.arrays["column_type"]) + d] = self.hold(key, made)
+
+    def _add_operator(self, which, name):
+        forest, arrays = self.forest, self.arrays
+        first_port, n_ports, first_state, n_states, first_start, n_starts, *signature = arrays["operator"][which].tolist()
+        read = [self.streams[s] for s in arrays["port"][first_port : first_port + n_ports].tolist()]
+        ports = tuple(sorted(read))
+        depth = 1 + max(int(forest.stream.rows[s, 2]) for s in ports)
+        self.hold(("group", ports), lambda: forest.add_group(ports, depth))
+        first_column, n_columns = arrays["stream"][len(self.streams)].tolist()
+        key = ("result", *signature, self.since, ports)
+        result = self.hold(key, lambda: forest.add_result(name, n_columns, depth))
+        self.columns[first_column : first_column + n_columns] = [forest.place(result, i) for i in range(n_columns)]
+        starts = range(first_start, first_start + n_starts)
+        states = range(first_state, first_state + n_states)
+        numbers = self._number_states(ports, states, starts)
+        numbers[-1] = -1 - result
+        for s in states:
+            self._add_edge_of_state(s, numbers)
+        for s in starts:
+            self._add_start(ports, s, numbers)
+        self._add_stream(result)
+
+    def _number_states(self, ports, states, starts):
+        """By state of the tables its number in the forest. What comes before a state has a larger number and is looked at first."""
+        forest, arrays = self.forest, self.arrays
+        numbers = {}
+        shared = set()
+        for s in reversed(states):
+            signature = tuple(arrays["state"][s, 9:11].tolist())
+            slots = self._identities(s)
+            for other in forest.same_states(signature, ports):
+                if slots.keys() <= forest.identities[other].keys() and all(map(forest.known, self._ways(ports, s, other, starts, numbers))):
+                    numbers[s] = other
+                    shared.add(s)
+                    break
+            else:
+                numbers[s] = forest.new_state()
+            self.hold(("state", numbers[s]), lambda s=s: numbers[s])
+        for s in states:
+            if s not in shared:
+                self._fill_state(ports, s, numbers[s])
+        return numbers
+
+    def _ways(self, ports, state, target, starts, numbers):
+        """What the edges into a state would be, if it were `target`."""
+        arrays = self.arrays
+        for s in starts:
+            stream, _, edge = arrays["start"][s].tolist()
+            if arrays["edge"][edge, 1] == state:
+                yield ("start", ports, self.streams[stream], *arrays["edge"][edge, 2:].tolist(), target)
+        for s, number in numbers.items():
+            edge = arrays["state"][s, 8]
+            if arrays["edge"][edge, 1] == state:
+                yield ("edge", number, *arrays["edge"][edge, 2:].tolist(), target)
+
+    def _identities(self, state):
+        first, n = self.arrays["state"][state, 3:5].tolist()
+        return {identity: slot for slot, identity in enumerate(self.arrays["slot"][first : first + n, 1].tolist())}
+
+    def _fill_state(self, ports, s, number):
+        forest, arrays = self.forest, self.arrays
+        stream, program, gate, first_slot, n_slots, first_key, n_keys, window, _, *signature = arrays["state"][s].tolist()
+        keys = arrays["key"][first_key : first_key + n_keys].copy()
+        keys[:, 0] = self.columns[keys[:, 0]]
+        hashed = tuple([(column, is_double) for column, _, is_double in keys.tolist()])
+        gate = -1 if gate < 0 else int(self.columns[gate])
+        on = self.streams[stream]
+        hash_ = self.hold(("hash", on, hashed, gate), lambda: forest.add_hash(on, hashed, gate))
+        code, n_registers = self._relocated(program, None, number)
+        made = forest.add_program(code, self._operands(program), n_registers, self.fallible[program])
+        types = forest.slot_type.extend(arrays["slot"][first_slot : first_slot + n_slots, 0])
+        row = (on, made, hash_, n_slots, types, forest.key.extend(keys), n_keys, window)
+        forest.set_state(number, ports, tuple(signature), row, self._identities(s))
+
+    def _add_edge_of_state(self, s, numbers):
+        """The forward edge. A shared state may keep its values in other slots."""
+        program, target, *label = self.arrays["edge"][self.arrays["state"][s, 8]].tolist()
+        theirs = self.forest.identities[numbers[s]]
+        slots = np.asarray([*[theirs[identity] for identity in self._identities(s)], 0], np.int64)
+
+        def make():
+            code, n_registers = self._relocated(program, slots, numbers[target])
+            made = self.forest.add_program(code, self._operands(program), n_registers, self.fallible[program])
+            return self.forest.add_edge(numbers[s], made, self.since if target < 0 else np.iinfo(np.int64).min)
+
+        self.hold(("edge", numbers[s], *label, numbers[target]), make)
+
+    def _add_start(self, ports, s, numbers):
+        stream, gate, edge = self.arrays["start"][s].tolist()
+        program, target, *label = self.arrays["edge"][edge].tolist()
+        gate = -1 if gate < 0 else int(self.columns[gate])
+
+        def make():
+            code, n_registers = self._relocated(program, None, numbers[target])
+            made = self.forest.add_program(code, self._operands(program), n_registers, self.fallible[program])
+            return self.forest.add_start(ports, self.streams[stream], gate, made)
+
+        self.hold(("start", ports, self.streams[stream], *label, numbers[target]), make)
+
+    def _relocated(self, program, slots, target):
+        """The code of a program with the forest's numbers, and its registers. Operands are numbered from 0 on."""
+        first, n, n_registers = self.arrays["program"][program].tolist()
+        code = self.arrays["code"][first : first + n].copy()
+        op = code[:, 0]
+        for loads, numbers in ((Op.LOAD_EVENT, self.columns), (Op.LOAD_CONST, self.constants), (Op.LOAD_SLOT, slots)):
+            chosen = op == loads
+            if numbers is not None and chosen.any():
+                code[chosen, 2] = numbers[code[chosen, 2]]
+        chosen = (op == Op.IN_SET) | (op == Op.IN_SET_D)
+        if chosen.any():
+            code[chosen, 3] = self.sets[code[chosen, 3]]
+        chosen = op == Op.EMIT
+        code[chosen, 2] = target
+        code[chosen, 3] = np.cumsum(code[chosen, 4]) - code[chosen, 4]
+        return code, n_registers
+
+    def _operands(self, program):
+        first, n, _ = self.arrays["program"][program].tolist()
+        code = self.arrays["code"][first : first + n]
+        emits = code[code[:, 0] == Op.EMIT]
+        return np.concatenate([np.empty(0, np.int32), *[self.arrays["operand"][b : b + c] for b, c in emits[:, 3:5].tolist()]])

@@ -1,0 +1,9 @@
+# What the kernel asks of the processor and of Python's C interface.
+cdef extern from *:
+    """
+    static inline void keuka_prefetch(const void* place) { __builtin_prefetch(place); }
+    static inline int keuka_pending_exception(void) { return PyErr_Occurred() ? -1 : 0; }
+    """
+    void prefetch "keuka_prefetch"(const void* place) noexcept nogil
+    int check_signals "PyErr_CheckSignals"() noexcept  # -1: a handler raised, and its exception is pending
+    int pending_exception "keuka_pending_exception"() except -1

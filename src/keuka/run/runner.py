@@ -1,0 +1,403 @@
+"""Queries over the kernel: events of whole epochs in, matches as Arrow batches out.
+
+A Runner holds the forest of all loaded queries, the machines that run it, and what the kernel's numbers stand for: strings,
+values that only pass through, identities of events. `embedded.py` feeds it a bounded input, `engine.py` a live one. Nothing
+here looks at single events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from keuka.automaton.tables import OutputColumns, Tables
+from keuka.errors import KeukaError, data_error
+from keuka.events.carried import CarriedColumn
+from keuka.events.clocks import show_time
+from keuka.events.columns import ByteArray, Int32Array, Int64Array, UnfitError, check_text, damaged, from_kernel, to_kernel
+from keuka.events.contributors import Contributors
+from keuka.events.files import place
+from keuka.events.matches import result_schema
+from keuka.events.order import EventBatch
+from keuka.events.sources import OpenStream
+from keuka.kernel import upkeep
+from keuka.kernel.forest import Forest
+from keuka.kernel.machine import Machine, Overflow
+from keuka.schema import Attribute, TimeAxis, Type
+
+# A pass-through value is the number of its event below this bit and the number of its column above.
+CARRIER_SHIFT = 40
+CARRIED_NUMBER = (1 << CARRIER_SHIFT) - 1
+# What is held for instances is looked through when it is twice what it was the last time, and never below these.
+LEAST_CARRIED = 131_072
+LEAST_STRINGS = 65_536
+LEAST_TEXT_BYTES = 16_000_000
+
+NO_BYTES: ByteArray = np.empty(0, np.uint8)
+_STRING, _OTHER = 3, 5  # types of slots in the kernel's tables
+
+
+@dataclass(frozen=True)
+class MatchBatch:
+    """Matches of one output of a query, in the order of `_end`."""
+
+    query: str
+    output: str
+    rows: pa.RecordBatch
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a query holds: partial matches that may still become matches, and the kernel's memory for them.
+
+    `most_instances` is a bound on what was held at any time: the sum over the states of the automata. States and their memory that
+    several queries share are counted for each of them.
+    """
+
+    n_instances: int
+    most_instances: int
+    n_bytes: int
+
+
+@dataclass(frozen=True)
+class _Output:
+    """A result of a loaded query: where the kernel has it, and what its rows look like."""
+
+    columns: OutputColumns
+    schema: pa.Schema
+    tracks: bool
+
+
+class Runner:
+    def __init__(self, streams: Sequence[OpenStream], axis: TimeAxis, threads: int = 1) -> None:
+        self.axis = axis
+        self.forest = Forest()
+        self.machines = [Machine(self.forest) for _ in range(threads)]
+        self.owner_columns: dict[str, tuple[str, ...]] = {}  # by stream: the key that divides its rows among the machines
+        self.streams: dict[str, OpenStream] = {}
+        self.n_seen: dict[str, int] = {}  # events given to the kernel, by stream
+        self.contributors = Contributors()
+        self._carriers: dict[tuple[str, str], int] = {}  # (stream, column) -> number of the carrier
+        self._carried: list[CarriedColumn] = []
+        self._outputs: dict[int, list[tuple[str, _Output]]] = {}  # by stream of the forest
+        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
+        self._look_through_at = LEAST_CARRIED
+        self._sweep_strings_at = LEAST_STRINGS
+        self._sweep_text_at = LEAST_TEXT_BYTES
+        for stream in streams:
+            self.add_stream(stream)
+
+    # -- streams and queries -------------------------------------------------------------------------------------------------
+
+    def add_stream(self, stream: OpenStream) -> None:
+        self.streams[stream.name] = stream
+        self.n_seen[stream.name] = 0
+        self.contributors.add(stream)
+
+    def load(self, query: str, tables: Tables, since: int = -(2**63)) -> None:
+        """Add a query between two steps. Its matches are those of events that ended after `since`."""
+        for source in tables.sources:
+            for name, type_ in zip(source.columns, source.types, strict=True):
+                if type_ is Type.OTHER and source.name in self.streams:
+                    self._add_carrier(source.name, name)
+        sources = [(source.name, source.columns) for source in tables.sources]
+        self.forest.load(query, tables.arrays, list(tables.texts), sources, tables.streams, tables.fallible, since)
+        tracks = bool(tables.arrays["settings"][2])
+        for output in tables.outputs:
+            stream = self.forest.outputs[query][output.operator]
+            made = _Output(output, result_schema(output.schema, self.axis, tracks), tracks)
+            self._outputs.setdefault(stream, []).append((query, made))
+
+    def _add_carrier(self, stream: str, column: str) -> None:
+        if (stream, column) not in self._carriers:
+            attribute = self._attribute(stream, column)
+            self._carried.append(CarriedColumn(attribute.arrow, place(stream, None, None, column)))
+            self._carriers[stream, column] = len(self._carried) - 1
+
+    def unload(self, query: str) -> None:
+        """Remove a query and the instances that are only its own."""
+        self.forest.unload(query)
+        self._outputs = {
+            stream: kept for stream, outputs in self._outputs.items() if (kept := [(name, o) for name, o in outputs if name != query])
+        }
+
+    def publish(self, name: str, query: str, output: OutputColumns) -> None:
+        """Let later queries read an output as a stream."""
+        self.forest.publish(name, query, output.operator, output.schema.names)
+
+    def withdraw(self, name: str) -> None:
+        """Queries loaded from now on do not find the stream any more; those that read it go on."""
+        del self.forest.published[name]
+
+    def _attribute(self, stream: str, name: str) -> Attribute:
+        schema = self.streams[stream].type.schema
+        index = schema.index(name)
+        assert index is not None
+        return schema[index]
+
+    def columns(self) -> dict[str, tuple[str, ...]]:
+        """What to read of each stream now: what queries need, or everything if events must be identified by their content."""
+        wanted = {}
+        for name, stream in self.streams.items():
+            columns = [column for _, column in self.forest.source_columns(name)]
+            columns += self.owner_columns.get(name, ())
+            if self.forest.tracking:
+                columns += stream.type.schema.names if stream.id is None else (stream.id,)
+            wanted[name] = tuple(dict.fromkeys(columns))
+        return wanted
+
+    def usage(self, query: str) -> Usage:
+        states = self.forest.states_of(query)
+        used = [machine.usage(state) for machine in self.machines for state in states if state < machine.n_states]
+        return Usage(sum([u[0] for u in used]), sum([u[1] for u in used]), sum([u[2] for u in used]))
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory held by all instances, their texts, contributors and pass-through values."""
+        held = self.contributors.n_bytes + sum([column.n_bytes for column in self._carried])
+        return int(sum([machine.n_bytes for machine in self.machines]) + self.forest.strings.n_bytes + held)
+
+    # -- one step ----------------------------------------------------------------------------------------------------------
+
+    def process(self, step: dict[str, EventBatch]) -> list[MatchBatch]:
+        """Run whole epochs of all streams."""
+        inputs = {}
+        for name, batch in step.items():
+            source = self.forest.source(name)
+            if source is not None:
+                inputs[source] = self._kernel_batch(name, batch)
+        first_nodes = [machine.n_nodes for machine in self.machines]
+        try:
+            self._run(inputs)
+        except Overflow as error:
+            raise self._overflow(error, step) from None
+        found = list(self._matches())
+        self._settle(step, first_nodes)
+        self._forget()
+        return found
+
+    def _run(self, inputs: dict[int, tuple[object, ...]]) -> None:
+        leader = self.machines[0]
+        if self._pool is None:
+            leader.process(inputs)
+            return
+        n = len(self.machines)
+        owners = {}
+        for name, columns in self.owner_columns.items():
+            source = self.forest.source(name)
+            if source is not None:
+                numbers = {column: number for number, column in self.forest.source_columns(name)}
+                owners[source] = [(numbers[c], int(self._attribute(name, c).type is Type.DOUBLE)) for c in columns]
+        leader.prepare(inputs, owners)
+        self._together([lambda i=i, m=m: m.compute(leader, i, n) for i, m in enumerate(self.machines)])
+        self._together([lambda i=i, m=m: m.run(leader, i) for i, m in enumerate(self.machines)])
+
+    def _together(self, tasks: list[Any]) -> None:
+        """Run tasks in threads; Ctrl-C ends them all."""
+        assert self._pool is not None
+        futures = [self._pool.submit(task) for task in tasks]
+        try:
+            for future in futures:
+                future.result()
+        except KeyboardInterrupt:
+            for machine in self.machines:
+                machine.interrupt()
+            raise
+
+    def _kernel_batch(self, name: str, batch: EventBatch) -> tuple[object, ...]:
+        first, n = self.n_seen[name], len(batch)
+        self.n_seen[name] += n
+        columns = []
+        for number, column_name in self.forest.source_columns(name):
+            column = batch.table.column(column_name)
+            attribute = self._attribute(name, column_name)
+            if attribute.type is Type.OTHER:
+                values, flags = self._carry(self._carriers[name, column_name], first, column), None
+            else:
+                try:
+                    values, valid = self._to_kernel(column, attribute.type)
+                except UnfitError as unfit:
+                    raise self.streams[name].unfit(unfit, batch.rows, column_name) from None
+                flags = None if valid is None else _inverted(valid)
+            columns.append((number, np.ascontiguousarray(values), flags))
+        if self.forest.tracking:
+            self.contributors.open(self.streams[name], first, batch)
+        numbers = np.arange(first, first + n) if self.forest.tracking else None
+        return np.ascontiguousarray(batch.start), np.ascontiguousarray(batch.end), numbers, columns
+
+    def _carry(self, carrier: int, first: int, column: pa.Array) -> Int64Array:
+        self._carried[carrier].open(first, column)
+        return np.arange(first, first + len(column)) | (carrier << CARRIER_SHIFT)
+
+    def _to_kernel(self, column: pa.Array, type_: Type) -> tuple[Int64Array, ByteArray | None]:
+        if type_ is not Type.STRING:
+            return to_kernel(column, type_, self._intern)
+        n_texts = self.forest.strings.n_alive
+        converted = to_kernel(column, type_, self._intern)
+        if self.forest.strings.n_alive > n_texts:
+            check_text(column)  # known texts were looked at when they came first
+        return converted
+
+    def _intern(self, offsets: object, data: object, valid: ByteArray | None, n: int) -> Int64Array:
+        codes = np.empty(n, np.int64)
+        try:
+            self.forest.strings.intern(offsets, data, NO_BYTES if valid is None else valid, codes)
+        except ValueError as error:
+            raise damaged(0, str(error)) from None
+        return codes
+
+    # -- results -----------------------------------------------------------------------------------------------------------
+
+    def _matches(self) -> Iterator[MatchBatch]:
+        """The matches of all outputs by end, those of one end by start; in more than one batch if there are 2 GB of a column."""
+        streams = {stream for machine in self.machines for stream in machine.touched_streams()}
+        for stream in sorted(streams & self._outputs.keys()):
+            found, order = _in_order([machine.output(stream) for machine in self.machines])
+            for query, output in self._outputs[stream]:
+                waiting = [(0, len(order))]
+                while waiting:
+                    begin, stop = waiting.pop()
+                    try:
+                        yield MatchBatch(query, output.columns.name, self._batch(output, found, order[begin:stop]))
+                    except (OverflowError, pa.ArrowInvalid):  # from the string table, from Arrow
+                        if stop - begin <= 1:
+                            problem = f"a match of `{output.columns.name}` has a text or another value of more than 2 GB"
+                            raise data_error("K514", problem, "leave such long values out of the query") from None
+                        middle = (begin + stop) // 2
+                        waiting += [(middle, stop), (begin, middle)]
+
+    def _batch(self, output: _Output, found: _Found, rows: Int64Array) -> pa.RecordBatch:
+        attributes = output.columns.schema.attributes
+        columns = [self._column(v[rows], f[rows], a) for v, f, a in zip(found.values, found.flags, attributes, strict=True)]
+        time = Attribute("", Type.TIMESTAMP, self.axis.arrow)
+        columns += [from_kernel(ticks[rows], None, time, self._texts) for ticks in (found.starts, found.ends)]
+        if output.tracks:
+            columns += self.contributors.columns(output.columns.fingerprint, *self._leaves(found, rows), self.forest.names)
+        return pa.RecordBatch.from_arrays(columns, schema=output.schema)
+
+    def _leaves(self, found: _Found, rows: Int64Array) -> tuple[Int64Array, ...]:
+        """The source events behind matches, flat: (offsets, sources, numbers, tags). Every machine has its own nodes."""
+        pieces = [upkeep.contributors(m, found.nodes[rows[found.machine[rows] == i]]) for i, m in enumerate(self.machines)]
+        if len(pieces) == 1:
+            return pieces[0]
+        lengths = np.empty(len(rows), np.int64)
+        for i, piece in enumerate(pieces):
+            lengths[found.machine[rows] == i] = np.diff(piece[0])
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        flat = [np.empty(offsets[-1], np.int64) for _ in range(3)]
+        for i, piece in enumerate(pieces):
+            mine = np.repeat(found.machine[rows] == i, lengths)
+            for whole, part in zip(flat, piece[1:], strict=True):
+                whole[mine] = part
+        return offsets, *flat
+
+    def _column(self, values: Int64Array, flags: ByteArray, attribute: Attribute) -> pa.Array:
+        valid = _inverted(flags) if flags.any() else None
+        if attribute.type is Type.OTHER:
+            return self._carried_values(values, valid, attribute)
+        return from_kernel(values, valid, attribute, self._texts)
+
+    def _carried_values(self, values: Int64Array, valid: ByteArray | None, attribute: Attribute) -> pa.Array:
+        """Look values up by carrier and number; those of several carriers are put back in order."""
+        carriers, numbers = values >> CARRIER_SHIFT, values & CARRIED_NUMBER
+        present = np.ones(len(values), bool) if valid is None else valid.astype(bool)
+        pieces, places = [pa.nulls(int((~present).sum()), attribute.arrow)], [np.flatnonzero(~present)]
+        for carrier in np.unique(carriers[present]):
+            chosen = np.flatnonzero(present & (carriers == carrier))
+            pieces.append(self._carried[carrier].take(numbers[chosen]).cast(attribute.arrow))
+            places.append(chosen)
+        return pa.concat_arrays(pieces).take(pa.array(np.argsort(np.concatenate(places), kind="stable")))
+
+    def _texts(self, codes: Int64Array, valid: ByteArray | None) -> tuple[Int32Array, ByteArray]:
+        offsets = np.empty(len(codes) + 1, np.int32)
+        self.forest.strings.byte_lengths(codes, NO_BYTES if valid is None else _inverted(valid), offsets)
+        data = np.empty(int(offsets[-1]), np.uint8)
+        self.forest.strings.copy_texts(codes, offsets, data)
+        return offsets, data
+
+    # -- between steps -----------------------------------------------------------------------------------------------------
+
+    def _settle(self, step: dict[str, EventBatch], first_nodes: list[int]) -> None:
+        """Copy what instances took of the events of a step, so that its batches can go."""
+        if self._carried:
+            taken = np.concatenate([machine.taken_rows() for machine in self.machines])
+            for carrier, column in enumerate(self._carried):
+                column.settle(taken[taken >> CARRIER_SHIFT == carrier] & CARRIED_NUMBER)
+        if self.forest.tracking:
+            leaves = np.concatenate([upkeep.leaves(m, first) for m, first in zip(self.machines, first_nodes, strict=True)])
+            for name in step:
+                source = self.forest.source(name)
+                if source is not None:
+                    self.contributors.settle(name, leaves[leaves[:, 0] == source, 1])
+
+    def _forget(self) -> None:
+        """Let go of texts, pass-through values and contributors that no instance refers to."""
+        strings = self.forest.strings
+        if strings.n_alive >= self._sweep_strings_at or strings.n_text_bytes >= self._sweep_text_at:
+            strings.sweep(np.concatenate([self.forest.text_codes(), *[upkeep.live_slots(m, _STRING) for m in self.machines]]))
+            self._sweep_strings_at = max(LEAST_STRINGS, 2 * strings.n_alive)
+            self._sweep_text_at = max(LEAST_TEXT_BYTES, 2 * strings.n_text_bytes)
+        n_nodes = sum([machine.n_nodes for machine in self.machines])
+        if n_nodes + len(self.contributors) + sum([len(column) for column in self._carried]) < self._look_through_at:
+            return
+        self.look_through()
+        n_nodes = sum([machine.n_nodes for machine in self.machines])
+        n_held = n_nodes + len(self.contributors) + sum([len(column) for column in self._carried])
+        self._look_through_at = max(LEAST_CARRIED, 2 * n_held)
+
+    def look_through(self) -> None:
+        """Forget pass-through values and contributors that no instance holds."""
+        alive = np.concatenate([upkeep.live_slots(machine, _OTHER) for machine in self.machines])
+        for carrier, column in enumerate(self._carried):
+            column.forget_all_but(alive[alive >> CARRIER_SHIFT == carrier] & CARRIED_NUMBER)
+        held = np.concatenate([upkeep.sweep_nodes(machine) for machine in self.machines])
+        for name in self.contributors.identities:
+            source = self.forest.source(name)
+            self.contributors.forget_all_but(name, held[held[:, 0] == (-1 if source is None else source), 1])
+
+    def _overflow(self, error: Overflow, step: dict[str, EventBatch]) -> KeukaError:
+        program, stream, row, tick = error.args
+        name = self.forest.names[stream]
+        if name in step:
+            where = self.streams[name].where(int(step[name].rows[row]))
+        else:
+            query, _, part = name.partition("#")
+            whose = f"a subquery of `{query}`" if part else f"`{query}`"
+            where = f"an event of {whose} that ends at {show_time(tick, self.axis)}"
+        return data_error(
+            "K507",
+            f"the result of {self.forest.fallible[program]} does not fit into 64 bits",
+            "make one operand a decimal number (for example `1.0 * a`) to calculate in floating point",
+            where=where,
+        )
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What an operator gave for a step: columns of all machines one after the other."""
+
+    starts: Int64Array
+    ends: Int64Array
+    machine: Int64Array
+    nodes: Int64Array
+    values: list[Int64Array]
+    flags: list[ByteArray]
+
+
+def _in_order(outputs: list[tuple[Any, ...]]) -> tuple[_Found, Int64Array]:
+    """The output of all machines, and the order of its rows: by end, then by start, then as they were found."""
+    machine = np.repeat(np.arange(len(outputs)), [len(output[0]) for output in outputs])
+    starts, ends = (np.concatenate([output[i] for output in outputs]) for i in (0, 1))
+    nodes = np.concatenate([np.zeros(len(output[0]), np.int64) if output[2] is None else output[2] for output in outputs])
+    values, flags = ([np.concatenate(columns) for columns in zip(*[output[i] for output in outputs], strict=True)] for i in (3, 4))
+    return _Found(starts, ends, machine, nodes, values, flags), np.lexsort((starts, ends))
+
+
+def _inverted(flags: ByteArray) -> ByteArray:
+    """Arrow says which rows are valid, the kernel which are null."""
+    return flags ^ np.uint8(1)
