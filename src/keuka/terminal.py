@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from keuka.events.sources import OpenStream
     from keuka.query import Prepared
-    from keuka.run.embedded import MatchBatch
     from keuka.run.embedded import Progress as RunProgress
+    from keuka.run.runner import MatchBatch
 
 # For each output its first matches and the number of all.
 FirstMatches = dict[str, tuple[list[dict[str, object]], int]]

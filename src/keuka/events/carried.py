@@ -32,7 +32,7 @@ class CarriedColumn:
 
     @property
     def n_bytes(self) -> int:
-        return sum([values.nbytes for values in self._values]) + 8 * len(self)
+        return int(sum([values.nbytes for values in self._values])) + 8 * len(self)
 
     def open(self, first_number: int, values: pa.Array) -> None:
         """The column of a batch; numbers only ever grow."""

@@ -34,6 +34,16 @@ class Identities:
         return {name: column for name, column in every.items() if column is not None}
 
 
+@dataclass(frozen=True)
+class Leaves:
+    """The source events behind matches, flat: those of match m from offsets[m] on."""
+
+    offsets: Int64Array  # (matches + 1,)
+    sources: Int64Array
+    numbers: Int64Array  # of the event in its source
+    tags: Int64Array  # which occurrence of the source in the query an event came through
+
+
 class Contributors:
     """Identities of the events of all streams that instances hold."""
 
@@ -70,16 +80,9 @@ class Contributors:
         for column in self.identities[stream].columns.values():
             column.forget_all_but(numbers)
 
-    def columns(
-        self,
-        fingerprint: bytes,
-        offsets: Int64Array,
-        sources: Int64Array,
-        numbers: Int64Array,
-        tags: Int64Array,
-        names: Mapping[int, str],
-    ) -> list[pa.Array]:
-        """`_id` and `_contributors` of matches whose contributors are given flat, match m's from offsets[m] on."""
+    def columns(self, fingerprint: bytes, leaves: Leaves, names: Mapping[int, str]) -> list[pa.Array]:
+        """`_id` and `_contributors` of matches; `names` are those of the sources."""
+        offsets, sources, numbers, tags = leaves.offsets, leaves.sources, leaves.numbers, leaves.tags
         low, high, texts, streams = [pa.nulls(0, pa.uint64())], [pa.nulls(0, pa.uint64())], [pa.nulls(0, pa.string())], []
         places = [np.empty(0, np.int64)]
         for source in np.unique(sources).tolist():

@@ -1,7 +1,7 @@
 # The data dictionary of a running machine. The static arrays are described in forest.py; here is what moves.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
-from keuka.kernel.bytecode cimport AFFECT, CHUNK, Column, EMIT, END, FORWARD, Frame, IS_ERROR, IS_NULL, JUMP_UNLESS
+from keuka.kernel.bytecode cimport CHUNK, Column, Frame
 from keuka.kernel.buffers cimport Buffer, Flags
 from keuka.kernel.instances cimport Pool, Sieve
 from keuka.kernel.strings cimport StringTable
@@ -20,6 +20,7 @@ cpdef enum:
     AHEAD = 12               # rows between fetching a key's entry and using it
 
 cdef struct View:         # the rows of one stream in the batch at hand
+    int64_t number        # of the stream
     int64_t n_rows
     const int64_t* starts
     const int64_t* ends
@@ -40,6 +41,21 @@ cdef struct Computed:     # a column computed per batch
     Buffer values
     Flags flags
 
+cdef struct StreamPart:
+    View view
+    Result result         # of an operator
+    Flags owner           # by row: the machine that runs it; what this machine computed
+    const uint8_t* owner_data
+
+cdef struct HashPart:     # of the keys of candidates
+    Buffer values         # by row, what this machine computed; 0: no candidate
+    const int64_t* data   # where to read it
+    Sieve sieve
+
+cdef struct PortPart:     # a stream as a group reads it
+    Flags fires           # by row: does a start look at it? What this machine computed
+    const uint8_t* data   # where to read it
+
 cdef struct Fault:        # where an overflow happened
     int64_t program
     int64_t stream
@@ -50,32 +66,34 @@ cdef class Machine:
     cdef readonly object forest
     cdef readonly StringTable strings
     cdef int64_t version
-    cdef list arrays              # of the forest, kept alive
     cdef list bound               # of the batch, kept alive while it runs
     # The forest's rows, and how they hang together.
-    cdef const int64_t* stream_rows    # 3 words each
-    cdef const int64_t* column_rows    # 4
-    cdef const int64_t* hash_rows      # 4
-    cdef const int64_t* state_rows     # 10
-    cdef const int64_t* edge_rows      # 3
-    cdef const int64_t* start_rows     # 3
-    cdef const int64_t* program_rows   # 3
-    cdef const int64_t* hash_keys      # 2
-    cdef const int64_t* keys           # 3
-    cdef const int64_t* slot_types
-    cdef const int32_t* code           # 5
-    cdef const int32_t* operands
-    cdef const int64_t* group_rows     # 6
-    cdef const int64_t* group_ports
-    cdef const int64_t* group_states
-    cdef const int64_t* group_starts
-    cdef const int64_t* derived_first  # (n_streams + 1,) into derived_columns
-    cdef const int64_t* derived_columns
-    cdef const int64_t* hash_first     # (n_streams + 1,) into hashes_of
-    cdef const int64_t* hashes_of
-    cdef const int64_t* port_first     # (n_streams + 1,) into ports_of
-    cdef const int64_t* ports_of       # places in group_ports
-    cdef const int64_t* port_group     # by place in group_ports
+    cdef const int64_t[::1] stream_rows    # 3 words each
+    cdef const int64_t[::1] column_rows    # 4
+    cdef const int64_t[::1] hash_rows      # 4
+    cdef const int64_t[::1] state_rows     # 10
+    cdef const int64_t[::1] edge_rows      # 3
+    cdef const int64_t[::1] start_rows     # 3
+    cdef const int64_t[::1] program_rows   # 3
+    cdef const int64_t[::1] hash_keys      # 2
+    cdef const int64_t[::1] keys           # 3
+    cdef const int64_t[::1] slot_types
+    cdef const int64_t[::1] constants
+    cdef const int64_t[::1] set_bounds
+    cdef const int64_t[::1] set_values
+    cdef const int32_t[::1] code           # 5
+    cdef const int32_t[::1] operands
+    cdef const int64_t[::1] group_rows     # 6
+    cdef const int64_t[::1] group_ports
+    cdef const int64_t[::1] group_states
+    cdef const int64_t[::1] group_starts
+    cdef const int64_t[::1] derived_first  # (n_streams + 1,) into derived_columns
+    cdef const int64_t[::1] derived_columns
+    cdef const int64_t[::1] hash_first     # (n_streams + 1,) into hashes_of
+    cdef const int64_t[::1] hashes_of
+    cdef const int64_t[::1] port_first     # (n_streams + 1,) into ports_of
+    cdef const int64_t[::1] ports_of       # places in group_ports
+    cdef const int64_t[::1] port_group     # by place in group_ports
     cdef int64_t n_groups
     cdef int64_t n_ports
     # By number of the forest; these arrays only grow.
@@ -83,23 +101,16 @@ cdef class Machine:
     cdef int64_t n_columns
     cdef int64_t n_hashes
     cdef readonly int64_t n_states
-    cdef View* views
-    cdef Result* results
+    cdef StreamPart* streams
     cdef Column* columns
     cdef Computed* computed            # by column
-    cdef Buffer* hashes                # by hash, of the batch: what this machine computed
-    cdef const int64_t** hash_data     # by hash: where to read it
-    cdef Sieve* sieves                 # by hash
+    cdef HashPart* hashes
     cdef Pool* pools                   # by state
-    # By group, and by port of a group.
-    cdef Buffer* live                  # states that may have instances
-    cdef Flags* fires                  # by row: does a start look at it?
-    cdef const uint8_t** fire_data
     cdef int64_t n_allocated_groups
     cdef int64_t n_allocated_ports
+    cdef Buffer* live                  # by group: states that may have instances
+    cdef PortPart* ports               # by port of a group
     # Which rows of the sources are this machine's.
-    cdef Flags* owners                 # by stream, by row: the machine that runs it; what this machine computed
-    cdef const uint8_t** owner_data
     cdef list owner_columns            # by stream: [(column, is it a double?)]
     cdef int64_t shard
     cdef Frame frame                   # one lane, for programs of states
@@ -128,38 +139,11 @@ cdef class Machine:
     cdef place_arrays(self)
     cdef grow_arrays(self)
     cdef place_pools(self)
+    cdef place_result(self, int64_t stream)
     cdef reserve_registers(self)
-    cdef bind(self, int64_t stream, object given)
     cdef fail(self, Status status)
     cdef void reset(self) noexcept nogil
-    cdef Status compute_rows(self, Machine leader, int64_t part, int64_t n_parts) noexcept nogil
-    cdef Status compute_stream(self, Machine leader, int64_t stream, int64_t low, int64_t high) noexcept nogil
-    cdef bint reserve_stream(self, int64_t stream) noexcept nogil
-    cdef Status compute_derived(self, Machine leader, int64_t column, int64_t low, int64_t high) noexcept nogil
-    cdef void compute_hash(self, Machine leader, int64_t which, int64_t low, int64_t high) noexcept nogil
-    cdef void compute_fires(self, Machine leader, int64_t port, int64_t low, int64_t high) noexcept nogil
-    cdef Status run_groups(self) noexcept nogil
-    cdef bint count_keys(self, int64_t which) noexcept nogil
-    cdef Sieve* place_hashes(self, int64_t group) noexcept nogil
-    cdef Status take_result(self, int64_t stream) noexcept nogil
-    cdef Status run_one_port(self, int64_t group, int64_t port, Sieve* sieve) noexcept nogil
-    cdef bint finds_some(self, Buffer* live, int64_t row) noexcept nogil
-    cdef void fetch_ahead(self, Buffer* live, int64_t row) noexcept nogil
-    cdef bint are_apart(self, Buffer* live, int64_t* rows, int64_t n) noexcept nogil
-    cdef Status run_ports(self, int64_t group) noexcept nogil
-    cdef Status run_epoch(self, int64_t group) noexcept nogil
-    cdef Status run_row(self, int64_t group, int64_t stream, int64_t row, bint fires) noexcept nogil
-    cdef Status run_starts(self, int64_t group, int64_t stream, int64_t row) noexcept nogil
-    cdef Status probe(self, int64_t state, Pool* pool, View* view, int64_t row, int64_t position) noexcept nogil
-    cdef Status probe_alone(self, int64_t state, Pool* pool, View* view, int64_t row, int64_t position) noexcept nogil
-    cdef bint has_key(self, Pool* pool, int64_t position, uint64_t hash_, int64_t row) noexcept nogil
-    cdef Status meet(self, int64_t state, Pool* pool, int64_t* words, View* view, int64_t row) noexcept nogil
-    cdef Status follow_edge(self, int64_t program, View* view, int64_t row, const int64_t* words, Pool* pool, int64_t* node) noexcept nogil
-    cdef Status emit(self, const int32_t* ins, Frame* frame, View* view, int64_t row, int64_t start, int64_t born, int64_t node) noexcept nogil
-    cdef Status emit_row(self, const int32_t* ins, Frame* frame, int64_t start, int64_t end, int64_t node) noexcept nogil
-    cdef Status add_instance(self, int64_t state, const int64_t* words) noexcept nogil
-    cdef Status add_later(self, int64_t state, const int64_t* words) noexcept nogil
-    cdef int64_t new_node(self, View* view, int64_t row, int64_t parent, int64_t tag) noexcept nogil
-    cdef Status end_epoch(self) noexcept nogil
-    cdef Status look_for_signals(self) noexcept nogil
-    cdef Status note_fault(self, int64_t program, int64_t row) noexcept nogil
+
+cdef inline Status overflow(Machine machine, int64_t program, const View* view, int64_t row) noexcept nogil:
+    machine.fault = Fault(program=program, stream=view.number, row=row, tick=view.ends[row])
+    return Status.OVERFLOW

@@ -8,6 +8,7 @@ what they could free has doubled.
 import cython
 import numpy as np
 from cython.cimports.keuka.kernel.buffers import Buffer, copy_words, grow, push
+from cython.cimports.keuka.kernel.epochs import add_instance
 from cython.cimports.keuka.kernel.instances import HEADER, LINEAGE, Pool, clear
 from cython.cimports.keuka.kernel.machine import Machine, Status
 from cython.cimports.libc.stdint import int64_t, uint8_t
@@ -88,7 +89,7 @@ def replace_instances(machine: Machine, state: int64_t, rows: cython.const[int64
     clear(pool)
     machine.single = True
     for i in range(rows.shape[0]):
-        status = machine.add_instance(state, cython.address(rows[i, 0]))
+        status = add_instance(machine, state, cython.address(rows[i, 0]))
         if status != Status.FINE:
             raise MemoryError("no memory for the instances")
     machine.crowded.size = 0

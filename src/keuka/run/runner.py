@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,12 @@ from keuka.errors import KeukaError, data_error
 from keuka.events.carried import CarriedColumn
 from keuka.events.clocks import show_time
 from keuka.events.columns import ByteArray, Int32Array, Int64Array, UnfitError, check_text, damaged, from_kernel, to_kernel
-from keuka.events.contributors import Contributors
+from keuka.events.contributors import Contributors, Leaves
 from keuka.events.files import place
 from keuka.events.matches import result_schema
 from keuka.events.order import EventBatch
 from keuka.events.sources import OpenStream
-from keuka.kernel import upkeep
+from keuka.kernel import batches, groups, upkeep
 from keuka.kernel.forest import Forest
 from keuka.kernel.machine import Machine, Overflow
 from keuka.schema import Attribute, TimeAxis, Type
@@ -184,7 +185,7 @@ class Runner:
     def _run(self, inputs: dict[int, tuple[object, ...]]) -> None:
         leader = self.machines[0]
         if self._pool is None:
-            leader.process(inputs)
+            groups.process(leader, inputs)
             return
         n = len(self.machines)
         owners = {}
@@ -193,9 +194,9 @@ class Runner:
             if source is not None:
                 numbers = {column: number for number, column in self.forest.source_columns(name)}
                 owners[source] = [(numbers[c], int(self._attribute(name, c).type is Type.DOUBLE)) for c in columns]
-        leader.prepare(inputs, owners)
-        self._together([lambda i=i, m=m: m.compute(leader, i, n) for i, m in enumerate(self.machines)])
-        self._together([lambda i=i, m=m: m.run(leader, i) for i, m in enumerate(self.machines)])
+        batches.prepare(leader, inputs, owners)
+        self._together([partial(batches.compute, m, leader, i, n) for i, m in enumerate(self.machines)])
+        self._together([partial(groups.run, m, leader, i) for i, m in enumerate(self.machines)])
 
     def _together(self, tasks: list[Any]) -> None:
         """Run tasks in threads; Ctrl-C ends them all."""
@@ -277,14 +278,14 @@ class Runner:
         time = Attribute("", Type.TIMESTAMP, self.axis.arrow)
         columns += [from_kernel(ticks[rows], None, time, self._texts) for ticks in (found.starts, found.ends)]
         if output.tracks:
-            columns += self.contributors.columns(output.columns.fingerprint, *self._leaves(found, rows), self.forest.names)
+            columns += self.contributors.columns(output.columns.fingerprint, self._leaves(found, rows), self.forest.names)
         return pa.RecordBatch.from_arrays(columns, schema=output.schema)
 
-    def _leaves(self, found: _Found, rows: Int64Array) -> tuple[Int64Array, ...]:
-        """The source events behind matches, flat: (offsets, sources, numbers, tags). Every machine has its own nodes."""
+    def _leaves(self, found: _Found, rows: Int64Array) -> Leaves:
+        """The source events behind matches. Every machine has its own nodes."""
         pieces = [upkeep.contributors(m, found.nodes[rows[found.machine[rows] == i]]) for i, m in enumerate(self.machines)]
         if len(pieces) == 1:
-            return pieces[0]
+            return Leaves(*pieces[0])
         lengths = np.empty(len(rows), np.int64)
         for i, piece in enumerate(pieces):
             lengths[found.machine[rows] == i] = np.diff(piece[0])
@@ -294,7 +295,7 @@ class Runner:
             mine = np.repeat(found.machine[rows] == i, lengths)
             for whole, part in zip(flat, piece[1:], strict=True):
                 whole[mine] = part
-        return offsets, *flat
+        return Leaves(offsets, *flat)
 
     def _column(self, values: Int64Array, flags: ByteArray, attribute: Attribute) -> pa.Array:
         valid = _inverted(flags) if flags.any() else None

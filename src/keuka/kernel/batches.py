@@ -1,0 +1,293 @@
+"""The columns of a batch, and what is computed of them once for all events: gates, derived values, hashes of keys.
+
+Before `epochs.py`, in which events are looked at one by one. With several machines one leads: it holds the columns, and every
+machine computes its part of the rows.
+"""
+
+import cython
+from cython.cimports.keuka.kernel.buffers import grow, grow_flags
+from cython.cimports.keuka.kernel.bytecode import CHUNK, IS_ERROR, IS_NULL, Column, canonical_double, evaluate
+from cython.cimports.keuka.kernel.hashing import HASH_SEED, mix
+from cython.cimports.keuka.kernel.machine import Machine, Result, Status, View, overflow
+from cython.cimports.libc.stdint import int32_t, int64_t, uint8_t, uint64_t
+from cython.cimports.libc.string import memcpy, memset
+
+
+def prepare(machine: Machine, inputs: dict, owner_columns: dict) -> None:
+    """Take the columns of a batch. With several machines `owner_columns` divide it: source -> [(column, is it a double?)]."""
+    stream: int64_t
+    machine.follow()
+    machine.bound = []
+    for stream in range(machine.n_streams):
+        machine.streams[stream].view.n_rows = 0
+        machine.streams[stream].owner_data = cython.NULL
+    machine.owner_columns = [(stream, columns) for stream, columns in owner_columns.items() if stream in inputs]
+    for stream, given in inputs.items():
+        bind(machine, stream, given)
+        if not reserve_stream(machine, stream):
+            raise MemoryError("no memory for a batch")
+    for stream, _ in machine.owner_columns:
+        if not grow_flags(cython.address(machine.streams[stream].owner), machine.streams[stream].view.n_rows):
+            raise MemoryError("no memory for a batch")
+        machine.streams[stream].owner_data = machine.streams[stream].owner.data
+
+
+@cython.cfunc
+def bind(machine: Machine, stream: int64_t, given):
+    view: cython.pointer(View) = cython.address(machine.streams[stream].view)
+    column: int64_t
+    n: int64_t
+    words: cython.const[int64_t][::1]
+    bytes_: cython.const[uint8_t][::1]
+    starts, ends, numbers, columns = given
+    n = len(ends)
+    if not 0 <= stream < machine.n_streams or machine.stream_rows[3 * stream] != 0:
+        raise ValueError("there is no such source")
+    if n == 0:
+        return
+    machine.bound.append(given)
+    words = starts
+    if words.shape[0] != n:
+        raise ValueError("the columns of a batch differ in length")
+    view.starts = cython.address(words[0])
+    words = ends
+    view.ends = cython.address(words[0])
+    view.lineage = cython.NULL
+    if machine.track:
+        words = numbers
+        if words.shape[0] != n:
+            raise ValueError("the events of a batch are not numbered")
+        view.lineage = cython.address(words[0])
+    if {number for number, _, _ in columns} < {number for number, _ in machine.forest.source_columns(machine.forest.names[stream])}:
+        raise ValueError("a column of the stream is missing in its batch")
+    for column, values, flags in columns:
+        words = values
+        if not 0 <= column < machine.n_columns or machine.column_rows[4 * column] != stream or words.shape[0] != n:
+            raise ValueError("the columns of a batch are not those of its stream, or differ in length")
+        machine.columns[column].values = cython.address(words[0])
+        machine.columns[column].flags = cython.NULL
+        if flags is not None:
+            bytes_ = flags
+            if bytes_.shape[0] != n:
+                raise ValueError("the columns of a batch differ in length")
+            machine.columns[column].flags = cython.address(bytes_[0])
+    view.n_rows = n
+
+
+def compute(machine: Machine, leader: Machine, part: int64_t, n_parts: int64_t) -> None:
+    """Compute part of what is computed per event: gates, derived values, hashes, and whose the row is."""
+    stream: int64_t
+    column: int64_t
+    k: int64_t
+    low: int64_t
+    high: int64_t
+    row: int64_t
+    n: int64_t
+    h: uint64_t
+    columns: cython.pointer(Column) = leader.columns
+    keys: int64_t[64]
+    with cython.nogil:
+        status: Status = compute_rows(machine, leader, part, n_parts)
+    machine.fail(status)
+    for stream, owner_columns in leader.owner_columns:
+        n = min(len(owner_columns), 32)
+        for k in range(n):
+            keys[2 * k], keys[2 * k + 1] = owner_columns[k]
+        low = leader.streams[stream].view.n_rows * part // n_parts
+        high = leader.streams[stream].view.n_rows * (part + 1) // n_parts
+        with cython.nogil:
+            for row in range(low, high):
+                h = HASH_SEED
+                for k in range(n):
+                    column = keys[2 * k]
+                    if columns[column].flags == cython.NULL or columns[column].flags[row] == 0:
+                        if keys[2 * k + 1]:
+                            h = mix(h, canonical_double(columns[column].values[row]))
+                        else:
+                            h = mix(h, columns[column].values[row])
+                # Not the bits that choose an entry: the keys of one machine would share a part of its table.
+                leader.streams[stream].owner.data[row] = ((h >> 16) & 0xFFFF) * n_parts >> 16
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def reserve_stream(machine: Machine, stream: int64_t) -> cython.bint:
+    """Room for what is computed for the rows of a stream, and pointers to it."""
+    n: int64_t = machine.streams[stream].view.n_rows
+    i: int64_t
+    number: int64_t
+    for i in range(machine.derived_first[stream], machine.derived_first[stream + 1]):
+        number = machine.derived_columns[i]
+        if not grow(cython.address(machine.computed[number].values), n) or not grow_flags(
+            cython.address(machine.computed[number].flags), n
+        ):
+            return False
+        machine.columns[number].values = machine.computed[number].values.data
+        machine.columns[number].flags = machine.computed[number].flags.data
+    for i in range(machine.hash_first[stream], machine.hash_first[stream + 1]):
+        number = machine.hashes_of[i]
+        if not grow(cython.address(machine.hashes[number].values), n):
+            return False
+        machine.hashes[number].data = machine.hashes[number].values.data
+    for i in range(machine.port_first[stream], machine.port_first[stream + 1]):
+        number = machine.ports_of[i]
+        if not grow_flags(cython.address(machine.ports[number].fires), n):
+            return False
+        machine.ports[number].data = machine.ports[number].fires.data
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def compute_rows(machine: Machine, leader: Machine, part: int64_t, n_parts: int64_t) -> Status:
+    stream: int64_t
+    n: int64_t
+    status: Status
+    for stream in range(leader.n_streams):
+        n = leader.streams[stream].view.n_rows
+        if n > 0 and leader.streams[stream].view.is_source:
+            status = compute_stream(machine, leader, stream, n * part // n_parts, n * (part + 1) // n_parts)
+            if status != Status.FINE:
+                return status
+    return Status.FINE
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def compute_stream(machine: Machine, leader: Machine, stream: int64_t, low: int64_t, high: int64_t) -> Status:
+    """For rows low..high of a stream that `leader` holds."""
+    i: int64_t
+    status: Status
+    for i in range(machine.derived_first[stream], machine.derived_first[stream + 1]):
+        status = compute_derived(machine, leader, machine.derived_columns[i], low, high)
+        if status != Status.FINE:
+            return status
+    for i in range(machine.hash_first[stream], machine.hash_first[stream + 1]):
+        compute_hash(machine, leader, machine.hashes_of[i], low, high)
+    for i in range(machine.port_first[stream], machine.port_first[stream + 1]):
+        compute_fires(machine, leader, machine.ports_of[i], low, high)
+    return Status.FINE
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def compute_derived(machine: Machine, leader: Machine, column: int64_t, low: int64_t, high: int64_t) -> Status:
+    """A predicate or value of single events, column by column."""
+    stream: int64_t = machine.column_rows[4 * column]
+    program: int64_t = machine.column_rows[4 * column + 1]
+    code: cython.pointer(cython.const[int32_t]) = cython.address(machine.code[5 * machine.program_rows[3 * program]])
+    values: cython.pointer(int64_t) = leader.computed[column].values.data
+    flags: cython.pointer(uint8_t) = leader.computed[column].flags.data
+    row: int64_t = low
+    lanes: int64_t
+    i: int64_t
+    machine.wide.columns = leader.columns
+    machine.wide.starts = leader.streams[stream].view.starts
+    machine.wide.ends = leader.streams[stream].view.ends
+    machine.wide.slots = cython.NULL
+    while row < high:
+        lanes = min(high - row, cython.cast(int64_t, CHUNK))
+        machine.wide.row = row
+        if evaluate(code, 0, cython.address(machine.wide), lanes, machine.strings) < 0:
+            return Status.NO_MEMORY
+        # The result of a program over columns is in register 0.
+        memcpy(values + row, machine.wide.values, lanes * 8)
+        memcpy(flags + row, machine.wide.flags, lanes)
+        row += lanes
+    if machine.column_rows[4 * column + 2]:
+        for i in range(low, high):
+            if flags[i] == IS_ERROR:
+                return overflow(machine, program, cython.address(leader.streams[stream].view), i)
+    return Status.FINE
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def compute_hash(machine: Machine, leader: Machine, which: int64_t, low: int64_t, high: int64_t) -> cython.void:
+    """The key of every event as a state sees it; 0 where the event is no candidate for any instance.
+
+    One pass here and one load per event in the epoch: half the time of hashing event by event.
+    """
+    first: int64_t = machine.hash_rows[4 * which + 1]
+    n_keys: int64_t = machine.hash_rows[4 * which + 2]
+    gate: int64_t = machine.hash_rows[4 * which + 3]
+    hashes: cython.pointer(int64_t) = leader.hashes[which].values.data
+    column: cython.pointer(Column)
+    row: int64_t
+    k: int64_t
+    for row in range(low, high):
+        hashes[row] = HASH_SEED
+    for k in range(first, first + n_keys):
+        column = cython.address(leader.columns[machine.hash_keys[2 * k]])
+        if machine.hash_keys[2 * k + 1]:
+            for row in range(low, high):
+                hashes[row] = mix(hashes[row], canonical_double(column.values[row]))
+        else:
+            for row in range(low, high):
+                hashes[row] = mix(hashes[row], column.values[row])
+    for row in range(low, high):
+        # 0 is taken; the instances do the same in key_of_instance.
+        hashes[row] |= 1
+    for k in range(first, first + n_keys):
+        column = cython.address(leader.columns[machine.hash_keys[2 * k]])
+        if column.flags != cython.NULL:
+            for row in range(low, high):
+                if column.flags[row] != 0:
+                    hashes[row] = 0
+    if gate >= 0:
+        column = cython.address(leader.columns[gate])
+        for row in range(low, high):
+            if column.flags[row] == IS_NULL or (column.values[row] == 0 and column.flags[row] == 0):
+                hashes[row] = 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def compute_fires(machine: Machine, leader: Machine, port: int64_t, low: int64_t, high: int64_t) -> cython.void:
+    """Does a start of the group look at the row?"""
+    row: int64_t
+    i: int64_t
+    start: int64_t
+    group: int64_t = machine.port_group[port]
+    fires: cython.pointer(uint8_t) = leader.ports[port].fires.data
+    gate: cython.pointer(Column)
+    memset(fires + low, 0, high - low)
+    for i in range(machine.group_rows[6 * group + 4], machine.group_rows[6 * group + 4] + machine.group_rows[6 * group + 5]):
+        start = machine.group_starts[i]
+        if machine.start_rows[3 * start] != machine.group_ports[port]:
+            continue
+        if machine.start_rows[3 * start + 1] < 0:
+            memset(fires + low, 1, high - low)
+            return
+        gate = cython.address(leader.columns[machine.start_rows[3 * start + 1]])
+        for row in range(low, high):
+            fires[row] |= (gate.values[row] != 0) & (gate.flags[row] == 0)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def take_result(machine: Machine, stream: int64_t) -> Status:
+    """The output of an operator becomes the input of others: its columns, and what is computed of them."""
+    result: cython.pointer(Result) = cython.address(machine.streams[stream].result)
+    view: cython.pointer(View) = cython.address(machine.streams[stream].view)
+    i: int64_t
+    if view.n_rows == result.ends.size:
+        return Status.FINE
+    view.n_rows = result.ends.size
+    view.starts = result.starts.data
+    view.ends = result.ends.data
+    view.lineage = result.lineage.data
+    for i in range(machine.n_columns):
+        if machine.column_rows[4 * i] == stream and machine.column_rows[4 * i + 1] < 0:
+            machine.columns[i].values = result.columns[machine.column_rows[4 * i + 3]].data
+            machine.columns[i].flags = result.flags[machine.column_rows[4 * i + 3]].data
+    if not reserve_stream(machine, stream):
+        return Status.NO_MEMORY
+    return compute_stream(machine, machine, stream, 0, view.n_rows)

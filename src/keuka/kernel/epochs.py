@@ -1,0 +1,567 @@
+"""One epoch: candidates meet instances, starts begin new ones, and at the end affected instances go.
+
+What runs per event is all here. New instances cannot be met in their own epoch, because no event of it follows them; instances
+that an event ended stay until the epoch is over, unless it is the only one that can meet them.
+"""
+
+import cython
+from cython.cimports.keuka.kernel.buffers import Buffer, grow, push, push_flag
+from cython.cimports.keuka.kernel.bytecode import (
+    AFFECT,
+    EMIT,
+    FORWARD,
+    IS_ERROR,
+    JUMP_UNLESS,
+    Column,
+    Frame,
+    canonical_double,
+    evaluate_one,
+)
+from cython.cimports.keuka.kernel.instances import (
+    BORN,
+    FINISH,
+    HEADER,
+    LINEAGE,
+    MARK,
+    START,
+    Entry,
+    Pool,
+    beyond,
+    expire,
+    home_of,
+    insert,
+    key_of_instance,
+    remove_empty,
+    remove_entry,
+    remove_instance,
+    same_key,
+)
+from cython.cimports.keuka.kernel.machine import ROW_HANDLE, SIGNALS_AFTER, Machine, Result, Status, View, overflow
+from cython.cimports.keuka.kernel.system import check_signals
+from cython.cimports.libc.stdint import INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
+from cython.cimports.libc.string import memcpy
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def run_row(machine: Machine, group: int64_t, stream: int64_t, row: int64_t, fires: cython.bint) -> Status:
+    """An epoch of one event. What it does to an instance can be done at once."""
+    live: cython.pointer(Buffer) = cython.address(machine.live[group])
+    pool: cython.pointer(Pool)
+    i: int64_t = 0
+    state: int64_t
+    position: int64_t
+    hash_: uint64_t
+    status: Status
+    machine.single = True
+    while i < live.size:
+        state = live.data[i]
+        pool = cython.address(machine.pools[state])
+        if pool.n_live == 0:
+            pool.listed = False
+            live.size -= 1
+            live.data[i] = live.data[live.size]
+            continue
+        i += 1
+        if pool.stream != stream:
+            continue
+        hash_ = pool.hashes[row]
+        if hash_ == 0:
+            continue
+        position = home_of(pool, hash_)
+        while pool.entries[position].hash != 0:
+            if pool.entries[position].hash == hash_ and has_key(machine, pool, position, hash_, row):
+                status = probe_alone(machine, state, pool, cython.address(machine.streams[stream].view), row, position)
+                if status != Status.FINE:
+                    return status
+                break
+            position = (position + 1) & (pool.n_entries - 1)
+    if fires:
+        status = run_starts(machine, group, stream, row)
+        if status != Status.FINE:
+            return status
+    if machine.pending.size + machine.crowded.size > 0:
+        return end_epoch(machine)
+    return Status.FINE
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def run_epoch(machine: Machine, group: int64_t) -> Status:
+    """Several simultaneous events: each meets what was there before all of them."""
+    live: cython.pointer(Buffer) = cython.address(machine.live[group])
+    first: int64_t = machine.group_rows[6 * group]
+    pool: cython.pointer(Pool)
+    view: cython.pointer(View)
+    owner: cython.pointer(cython.const[uint8_t])
+    i: int64_t
+    p: int64_t
+    row: int64_t
+    state: int64_t
+    position: int64_t
+    hash_: uint64_t
+    status: Status
+    machine.single = False
+    machine.epoch += 1
+    for i in range(live.size):
+        state = live.data[i]
+        pool = cython.address(machine.pools[state])
+        if pool.n_live == 0:
+            continue
+        view = cython.address(machine.streams[pool.stream].view)
+        owner = machine.streams[pool.stream].owner_data
+        for row in range(view.low, view.high):
+            hash_ = pool.hashes[row]
+            if hash_ == 0 or (owner != cython.NULL and owner[row] != machine.shard):
+                continue
+            position = home_of(pool, hash_)
+            while pool.entries[position].hash != 0:
+                if pool.entries[position].hash == hash_ and has_key(machine, pool, position, hash_, row):
+                    status = probe(machine, state, pool, view, row, position)
+                    if status != Status.FINE:
+                        return status
+                    break
+                position = (position + 1) & (pool.n_entries - 1)
+    for p in range(first, first + machine.group_rows[6 * group + 1]):
+        view = cython.address(machine.streams[machine.group_ports[p]].view)
+        owner = machine.streams[machine.group_ports[p]].owner_data
+        for row in range(view.low, view.high):
+            if machine.ports[p].data[row] and (owner == cython.NULL or owner[row] == machine.shard):
+                status = run_starts(machine, group, machine.group_ports[p], row)
+                if status != Status.FINE:
+                    return status
+    return end_epoch(machine)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def run_starts(machine: Machine, group: int64_t, stream: int64_t, row: int64_t) -> Status:
+    i: int64_t
+    start: int64_t
+    node: int64_t
+    gate: cython.pointer(Column)
+    status: Status
+    for i in range(machine.group_rows[6 * group + 4], machine.group_rows[6 * group + 4] + machine.group_rows[6 * group + 5]):
+        start = machine.group_starts[i]
+        if machine.start_rows[3 * start] != stream:
+            continue
+        if machine.start_rows[3 * start + 1] >= 0:
+            gate = cython.address(machine.columns[machine.start_rows[3 * start + 1]])
+            if gate.values[row] == 0 or gate.flags[row] != 0:
+                continue
+        node = -1
+        status = follow_edge(
+            machine,
+            machine.edge_rows[3 * machine.start_rows[3 * start + 2]],
+            cython.address(machine.streams[stream].view),
+            row,
+            cython.NULL,
+            cython.NULL,
+            cython.address(node),
+        )
+        if status != Status.FINE:
+            return status
+    return Status.FINE
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def has_key(machine: Machine, pool: cython.pointer(Pool), position: int64_t, hash_: uint64_t, row: int64_t) -> cython.bint:
+    """Are the instances of an entry those of the candidate's key?"""
+    words: cython.pointer(int64_t) = pool.data + pool.entries[position].block
+    k: int64_t
+    value: int64_t
+    for k in range(pool.n_keys):
+        value = machine.columns[pool.keys[3 * k]].values[row]
+        if pool.keys[3 * k + 2]:
+            if canonical_double(value) != canonical_double(words[HEADER + pool.keys[3 * k + 1]]):
+                return False
+        elif value != words[HEADER + pool.keys[3 * k + 1]]:
+            return False
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def probe_alone(
+    machine: Machine, state: int64_t, pool: cython.pointer(Pool), view: cython.pointer(View), row: int64_t, position: int64_t
+) -> Status:
+    """Let the only candidate of an epoch meet the instances of its key."""
+    entry: cython.pointer(Entry) = pool.entries + position
+    words: cython.pointer(int64_t)
+    start: int64_t = view.starts[row]
+    tick: int64_t = view.ends[row]
+    i: int64_t = 0
+    status: Status
+    while i < entry.n:
+        words = pool.data + entry.block + i * pool.width
+        if start <= words[FINISH]:
+            i += 1
+        elif beyond(words[START], tick, pool.window):
+            remove_instance(pool, entry, i)
+        else:
+            status = meet(machine, state, pool, words, view, row)
+            if status != Status.FINE:
+                return status
+            if machine.affected and not machine.rebound:
+                remove_instance(pool, entry, i)
+            else:
+                i += 1
+    if entry.n == 0:
+        remove_entry(pool, position)
+    return Status.FINE
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def probe(
+    machine: Machine, state: int64_t, pool: cython.pointer(Pool), view: cython.pointer(View), row: int64_t, position: int64_t
+) -> Status:
+    """Let one of several simultaneous candidates meet the instances of its key; they go at the end of the epoch."""
+    entry: cython.pointer(Entry) = pool.entries + position
+    words: cython.pointer(int64_t)
+    start: int64_t = view.starts[row]
+    tick: int64_t = view.ends[row]
+    i: int64_t
+    some_go: cython.bint = False
+    status: Status
+    for i in range(entry.n):
+        words = pool.data + entry.block + i * pool.width
+        if start <= words[FINISH]:
+            continue
+        if beyond(words[START], tick, pool.window):
+            machine.affected = True
+        else:
+            status = meet(machine, state, pool, words, view, row)
+            if status != Status.FINE:
+                return status
+        if machine.affected:
+            words[MARK] = machine.epoch
+            some_go = True
+    if some_go and (not push(cython.address(machine.dead), state) or not push(cython.address(machine.dead), entry.hash)):
+        return Status.NO_MEMORY
+    return Status.FINE
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def meet(
+    machine: Machine, state: int64_t, pool: cython.pointer(Pool), words: cython.pointer(int64_t), view: cython.pointer(View), row: int64_t
+) -> Status:
+    """Run the program of a state for one instance and one candidate; `affected` and `rebound` say what became of it."""
+    code: cython.pointer(cython.const[int32_t]) = cython.address(machine.code[5 * machine.program_rows[3 * pool.program]])
+    frame: cython.pointer(Frame) = cython.address(machine.frame)
+    ins: cython.pointer(cython.const[int32_t])
+    pc: cython.int = 0
+    edge: int64_t
+    node: int64_t = -1
+    status: Status
+    machine.affected = False
+    machine.rebound = False
+    pool.n_tested += 1
+    machine.work += 1
+    if machine.work >= SIGNALS_AFTER:
+        status = look_for_signals(machine)
+        if status != Status.FINE:
+            return status
+    frame.starts = view.starts
+    frame.ends = view.ends
+    frame.row = row
+    frame.instance_start = words[START]
+    frame.slots = words + HEADER
+    frame.slot_flags = cython.cast(cython.pointer(uint8_t), words + HEADER + pool.n_slots)
+    while True:
+        pc = evaluate_one(code, pc, frame, machine.strings)
+        if pc < 0:
+            return Status.NO_MEMORY
+        ins = code + 5 * pc
+        if ins[0] == JUMP_UNLESS:
+            if frame.flags[ins[2]] == IS_ERROR:
+                return overflow(machine, pool.program, view, row)
+            if frame.flags[ins[2]] != 0 or frame.values[ins[2]] == 0:
+                pc = ins[3]
+                continue
+        elif ins[0] == AFFECT:
+            machine.affected = True
+            pool.n_affected += 1
+        elif ins[0] == FORWARD:
+            pool.n_taken += 1
+            edge = pool.first_edge
+            while edge >= 0:
+                if machine.edge_rows[3 * edge + 1] == INT64_MIN or words[BORN] > machine.edge_rows[3 * edge + 1]:
+                    status = follow_edge(machine, machine.edge_rows[3 * edge], view, row, words, pool, cython.address(node))
+                    if status != Status.FINE:
+                        return status
+                edge = machine.edge_rows[3 * edge + 2]
+        elif ins[0] == EMIT:
+            if machine.track and node < 0:
+                node = new_node(machine, view, row, words[LINEAGE], ins[1])
+                if node < 0:
+                    return Status.NO_MEMORY
+            status = emit(machine, ins, frame, view, row, words[START], words[BORN], node)
+            if status == Status.OVERFLOW:
+                return overflow(machine, pool.program, view, row)
+            if status != Status.FINE:
+                return status
+            # The image is the instance after the step. Its key is the same but for runs over changing keys.
+            if machine.single and not pool.carries and same_key(pool, machine.image.data, words):
+                memcpy(words, machine.image.data, pool.width * 8)
+                machine.rebound = True
+            else:
+                status = add_later(machine, state, machine.image.data)
+                if status != Status.FINE:
+                    return status
+        else:
+            return Status.FINE
+        pc += 1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def follow_edge(
+    machine: Machine,
+    program: int64_t,
+    view: cython.pointer(View),
+    row: int64_t,
+    words: cython.pointer(cython.const[int64_t]),
+    pool: cython.pointer(Pool),
+    node: cython.pointer(int64_t),
+) -> Status:
+    """Run a forward edge for an instance and the candidate it took, or for an event alone (`words` is NULL).
+
+    `node` is that of the contributors, -1 as long as there is none.
+    """
+    code: cython.pointer(cython.const[int32_t]) = cython.address(machine.code[5 * machine.program_rows[3 * program]])
+    frame: cython.pointer(Frame) = cython.address(machine.edge_frame)
+    ins: cython.pointer(cython.const[int32_t])
+    pc: cython.int = 0
+    start: int64_t = view.starts[row]
+    born: int64_t = view.ends[row]
+    parent: int64_t = -1
+    status: Status
+    frame.starts = view.starts
+    frame.ends = view.ends
+    frame.row = row
+    frame.slots = cython.NULL
+    if words != cython.NULL:
+        start = words[START]
+        born = words[BORN]
+        parent = words[LINEAGE]
+        frame.instance_start = start
+        frame.slots = words + HEADER
+        frame.slot_flags = cython.cast(cython.pointer(uint8_t), words + HEADER + pool.n_slots)
+    while True:
+        pc = evaluate_one(code, pc, frame, machine.strings)
+        if pc < 0:
+            return Status.NO_MEMORY
+        ins = code + 5 * pc
+        if ins[0] == JUMP_UNLESS:
+            if frame.flags[ins[2]] == IS_ERROR:
+                return overflow(machine, program, view, row)
+            if frame.flags[ins[2]] != 0 or frame.values[ins[2]] == 0:
+                pc = ins[3]
+                continue
+        elif ins[0] == EMIT:
+            if machine.track and node[0] < 0:
+                node[0] = new_node(machine, view, row, parent, ins[1])
+                if node[0] < 0:
+                    return Status.NO_MEMORY
+            status = emit(machine, ins, frame, view, row, start, born, node[0])
+            if status == Status.FINE and ins[2] >= 0:
+                status = add_instance(machine, ins[2], machine.image.data)
+            if status == Status.OVERFLOW:
+                return overflow(machine, program, view, row)
+            if status != Status.FINE:
+                return status
+        else:
+            return Status.FINE
+        pc += 1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def emit(
+    machine: Machine,
+    ins: cython.pointer(cython.const[int32_t]),
+    frame: cython.pointer(Frame),
+    view: cython.pointer(View),
+    row: int64_t,
+    start: int64_t,
+    born: int64_t,
+    node: int64_t,
+) -> Status:
+    """Bind the operands to a row of an output, or to the image of an instance."""
+    i: int64_t
+    n: int64_t = ins[4]
+    register: int32_t
+    operands: cython.pointer(cython.const[int32_t]) = cython.address(machine.operands[ins[3]])
+    for i in range(n):
+        if frame.flags[operands[i]] == IS_ERROR:
+            return Status.OVERFLOW
+    if ins[2] < 0:
+        return emit_row(machine, ins, frame, start, view.ends[row], node)
+    words: cython.pointer(int64_t) = machine.image.data
+    flags: cython.pointer(uint8_t) = cython.cast(cython.pointer(uint8_t), words + HEADER + n)
+    words[START] = start
+    words[FINISH] = view.ends[row]
+    words[BORN] = born
+    words[MARK] = 0
+    words[LINEAGE] = node
+    if n > 0:
+        words[HEADER + n + (n - 1) // 8] = 0  # no word of an instance is left undefined
+    for i in range(n):
+        register = operands[i]
+        words[HEADER + i] = frame.values[register]
+        flags[i] = frame.flags[register]
+    return Status.FINE
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def emit_row(
+    machine: Machine, ins: cython.pointer(cython.const[int32_t]), frame: cython.pointer(Frame), start: int64_t, end: int64_t, node: int64_t
+) -> Status:
+    stream: int64_t = -1 - ins[2]
+    result: cython.pointer(Result) = cython.address(machine.streams[stream].result)
+    i: int64_t
+    register: int32_t
+    if result.ends.size == 0 and not push(cython.address(machine.touched), stream):
+        return Status.NO_MEMORY
+    if not push(cython.address(result.starts), start) or not push(cython.address(result.ends), end):
+        return Status.NO_MEMORY
+    if machine.track and not push(cython.address(result.lineage), node):
+        return Status.NO_MEMORY
+    for i in range(ins[4]):
+        register = machine.operands[ins[3] + i]
+        if not push(cython.address(result.columns[i]), frame.values[register]):
+            return Status.NO_MEMORY
+        if not push_flag(cython.address(result.flags[i]), frame.flags[register]):
+            return Status.NO_MEMORY
+    return Status.FINE
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def add_instance(machine: Machine, state: int64_t, words: cython.pointer(cython.const[int64_t])) -> Status:
+    """Put an instance where later candidates find it; in an epoch of several events only at its end."""
+    pool: cython.pointer(Pool) = cython.address(machine.pools[state])
+    hash_: uint64_t = 0
+    c: int64_t
+    if not key_of_instance(pool, words, cython.address(hash_)):
+        # A null in the key equals nothing, now or later: no candidate can ever affect it.
+        return Status.FINE
+    if not machine.single:
+        return add_later(machine, state, words)
+    if pool.carries:
+        for c in range(pool.n_slots):
+            if pool.slot_types[c] == ROW_HANDLE and not push(cython.address(machine.taken), words[HEADER + c]):
+                return Status.NO_MEMORY
+    if not insert(pool, words, hash_):
+        return Status.NO_MEMORY
+    if not pool.listed:
+        pool.listed = True
+        if not push(cython.address(machine.live[pool.group]), state):
+            return Status.NO_MEMORY
+    if pool.n_live >= pool.sweep_at and not push(cython.address(machine.crowded), state):
+        return Status.NO_MEMORY
+    return Status.FINE
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def add_later(machine: Machine, state: int64_t, words: cython.pointer(cython.const[int64_t])) -> Status:
+    """Put an instance aside until the epoch ends."""
+    n: int64_t = machine.pools[state].width
+    if not push(cython.address(machine.pending), state) or not grow(cython.address(machine.pending), machine.pending.size + n):
+        return Status.NO_MEMORY
+    memcpy(machine.pending.data + machine.pending.size, words, n * 8)
+    machine.pending.size += n
+    return Status.FINE
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def new_node(machine: Machine, view: cython.pointer(View), row: int64_t, parent: int64_t, tag: int64_t) -> int64_t:
+    """The node of `parent`'s contributors followed by the event's; leaves are (-2 - stream, number of the event, 0)."""
+    nodes: cython.pointer(Buffer) = cython.address(machine.nodes)
+    right: int64_t = view.lineage[row]
+    if view.is_source:
+        if not push(nodes, -2 - view.number) or not push(nodes, right) or not push(nodes, 0):
+            return -1
+        right = nodes.size // 3 - 1
+    if not push(nodes, parent) or not push(nodes, right) or not push(nodes, tag):
+        return -1
+    return nodes.size // 3 - 1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def end_epoch(machine: Machine) -> Status:
+    i: int64_t
+    j: int64_t
+    state: int64_t
+    position: int64_t
+    hash_: uint64_t
+    pool: cython.pointer(Pool)
+    entry: cython.pointer(Entry)
+    status: Status
+    for i in range(0, machine.dead.size, 2):
+        pool = cython.address(machine.pools[machine.dead.data[i]])
+        hash_ = machine.dead.data[i + 1]
+        position = home_of(pool, hash_)
+        while pool.entries[position].hash != 0:
+            entry = pool.entries + position
+            if entry.hash == hash_:
+                j = 0
+                while j < entry.n:
+                    if (pool.data + entry.block + j * pool.width)[MARK] == machine.epoch:
+                        remove_instance(pool, entry, j)
+                    else:
+                        j += 1
+            position = (position + 1) & (pool.n_entries - 1)
+        remove_empty(pool, hash_)
+    machine.dead.size = 0
+    machine.single = True
+    i = 0
+    while i < machine.pending.size:
+        state = machine.pending.data[i]
+        status = add_instance(machine, state, machine.pending.data + i + 1)
+        if status != Status.FINE:
+            return status
+        i += 1 + machine.pools[state].width
+    machine.pending.size = 0
+    for i in range(machine.crowded.size):
+        pool = cython.address(machine.pools[machine.crowded.data[i]])
+        if pool.n_live >= pool.sweep_at and not expire(pool, machine.now):
+            return Status.NO_MEMORY
+    machine.crowded.size = 0
+    return Status.FINE
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def look_for_signals(machine: Machine) -> Status:
+    machine.work = 0
+    if machine.stop:
+        machine.stop = False
+        return Status.INTERRUPTED
+    with cython.gil:
+        if check_signals() != 0:
+            return Status.INTERRUPTED
+    return Status.FINE

@@ -1,0 +1,324 @@
+"""A batch through all groups of automata, in the order of their depth: the streams of each are merged by `end` into epochs.
+
+Comes after `batches.py`; `epochs.py` runs what is found here to be worth running.
+"""
+
+import cython
+from cython.cimports.keuka.kernel.batches import take_result
+from cython.cimports.keuka.kernel.buffers import Buffer
+from cython.cimports.keuka.kernel.epochs import run_epoch, run_row
+from cython.cimports.keuka.kernel.instances import Pool, Sieve, beyond, count_key, expire, home_of, is_sparse
+from cython.cimports.keuka.kernel.machine import AHEAD, LARGE, MOST_APART, Machine, Status, View
+from cython.cimports.keuka.kernel.system import prefetch
+from cython.cimports.libc.stdint import int64_t, uint8_t, uint64_t
+from cython.cimports.libc.stdlib import calloc, free
+
+from keuka.kernel.batches import compute, prepare
+
+
+def process(machine: Machine, inputs: dict) -> None:
+    """Run a batch of whole epochs. `inputs`: source -> (starts, ends, numbers, [(column, values, flags or None)])."""
+    prepare(machine, inputs, {})
+    compute(machine, machine, 0, 1)
+    run(machine, machine, 0)
+
+
+def run(machine: Machine, leader: Machine, shard: int64_t) -> None:
+    """Run the rows that are this machine's; `leader` has the columns."""
+    i: int64_t
+    if machine is not leader:
+        machine.follow()
+        if machine.version != leader.version:
+            raise ValueError("the machines do not run the same queries")
+        for i in range(machine.n_streams):
+            if machine.streams[i].view.is_source:
+                machine.streams[i].view = leader.streams[i].view
+                machine.streams[i].owner_data = leader.streams[i].owner_data
+        for i in range(machine.n_columns):
+            if machine.column_rows[4 * i] >= 0 and machine.streams[machine.column_rows[4 * i]].view.is_source:
+                machine.columns[i] = leader.columns[i]
+        for i in range(machine.n_hashes):
+            if machine.hash_rows[4 * i] >= 0 and machine.streams[machine.hash_rows[4 * i]].view.is_source:
+                machine.hashes[i].data = leader.hashes[i].data
+        for i in range(machine.n_ports):
+            if machine.streams[machine.group_ports[i]].view.is_source:
+                machine.ports[i].data = leader.ports[i].data
+    machine.shard = shard
+    machine.stop = False
+    with cython.nogil:
+        machine.reset()
+        status: Status = run_groups(machine)
+    machine.fail(status)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def run_groups(machine: Machine) -> Status:
+    g: int64_t
+    i: int64_t
+    first: int64_t
+    n_ports: int64_t
+    n_rows: int64_t
+    state: int64_t
+    stream: int64_t
+    pool: cython.pointer(Pool)
+    sieve: cython.pointer(Sieve)
+    status: Status
+    machine.work = 0
+    machine.frame.columns = machine.columns
+    machine.edge_frame.columns = machine.columns
+    for i in range(machine.n_hashes):
+        if machine.hash_rows[4 * i] >= 0 and (
+            machine.hashes[i].sieve.stale or 8 * machine.hashes[i].sieve.n_keys > machine.hashes[i].sieve.n_cells
+        ):
+            if not count_keys(machine, i):
+                return Status.NO_MEMORY
+    for g in range(machine.n_groups):
+        first = machine.group_rows[6 * g]
+        n_ports = machine.group_rows[6 * g + 1]
+        n_rows = 0
+        for i in range(first, first + n_ports):
+            stream = machine.group_ports[i]
+            machine.streams[stream].view.low = machine.streams[stream].view.high = 0
+            if not machine.streams[stream].view.is_source:
+                status = take_result(machine, stream)
+                if status != Status.FINE:
+                    return status
+            n_rows += machine.streams[stream].view.n_rows
+        if n_rows == 0:
+            continue
+        sieve = place_hashes(machine, g)
+        if n_ports == 1:
+            status = run_one_port(machine, g, first, sieve)
+        else:
+            status = run_ports(machine, g)
+        if status != Status.FINE:
+            return status
+        for i in range(machine.live[g].size):
+            state = machine.live[g].data[i]
+            pool = cython.address(machine.pools[state])
+            # Quiet keys are not found by candidates: their time is looked at once a window.
+            if is_sparse(pool) or (pool.n_live > 0 and beyond(pool.swept_at, machine.now, pool.window)):
+                if not expire(pool, machine.now):
+                    return Status.NO_MEMORY
+    return Status.FINE
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def count_keys(machine: Machine, which: int64_t) -> cython.bint:
+    """Make the sieve of a hash anew, with sixteen cells a key."""
+    sieve: cython.pointer(Sieve) = cython.address(machine.hashes[which].sieve)
+    pool: cython.pointer(Pool)
+    s: int64_t
+    i: int64_t
+    n_keys: int64_t = 0
+    for s in range(machine.n_states):
+        if machine.pools[s].sieve == sieve:
+            n_keys += machine.pools[s].n_used
+    free(sieve.counts)
+    sieve.n_cells = 64
+    sieve.shift = 58
+    while sieve.n_cells < 16 * n_keys:
+        sieve.n_cells *= 2
+        sieve.shift -= 1
+    sieve.counts = cython.cast(cython.pointer(uint8_t), calloc(sieve.n_cells, 1))
+    sieve.n_keys = 0
+    if sieve.counts == cython.NULL:
+        sieve.n_cells = 0
+        return False
+    for s in range(machine.n_states):
+        pool = cython.address(machine.pools[s])
+        if pool.sieve == sieve:
+            for i in range(pool.n_entries):
+                if pool.entries[i].hash != 0:
+                    count_key(sieve, pool.entries[i].hash)
+    sieve.stale = False
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def place_hashes(machine: Machine, group: int64_t) -> cython.pointer(Sieve):
+    """Every state the hashes of its candidates. If all states of the group look for the same key, its sieve comes back."""
+    first: int64_t = machine.group_rows[6 * group + 2]
+    n: int64_t = machine.group_rows[6 * group + 3]
+    i: int64_t
+    which: int64_t
+    same: cython.bint = n > 0
+    pool: cython.pointer(Pool)
+    for i in range(first, first + n):
+        pool = cython.address(machine.pools[machine.group_states[i]])
+        which = machine.state_rows[10 * machine.group_states[i] + 2]
+        pool.hashes = machine.hashes[which].data
+        same = same and which == machine.state_rows[10 * machine.group_states[first] + 2]
+    return cython.address(machine.hashes[machine.state_rows[10 * machine.group_states[first] + 2]].sieve) if same else cython.NULL
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def run_one_port(machine: Machine, group: int64_t, port: int64_t, sieve: cython.pointer(Sieve)) -> Status:
+    """With one stream there is nothing to merge, and in most epochs nothing happens."""
+    stream: int64_t = machine.group_ports[port]
+    fires: cython.pointer(cython.const[uint8_t]) = machine.ports[port].data
+    owner: cython.pointer(cython.const[uint8_t]) = machine.streams[stream].owner_data
+    hashes: cython.pointer(cython.const[int64_t]) = cython.NULL
+    ends: cython.pointer(cython.const[int64_t]) = machine.streams[stream].view.ends
+    found: cython.bint
+    view: cython.pointer(View) = cython.address(machine.streams[stream].view)
+    live: cython.pointer(Buffer) = cython.address(machine.live[group])
+    rows: int64_t[MOST_APART]
+    row: int64_t = 0
+    n: int64_t = view.n_rows
+    n_active: int64_t
+    i: int64_t
+    tick: int64_t
+    large: cython.bint = False
+    status: Status = Status.FINE
+    for i in range(live.size):
+        large = large or machine.pools[live.data[i]].n_used > LARGE
+    if sieve != cython.NULL:
+        hashes = machine.pools[machine.group_states[machine.group_rows[6 * group + 2]]].hashes
+    while row < n:
+        tick = ends[row]
+        view.low = row
+        n_active = 0
+        while row < n and ends[row] == tick:
+            if large and row + AHEAD < n:
+                fetch_ahead(machine, live, row)
+            if sieve != cython.NULL:
+                found = hashes[row] != 0 and sieve.counts[cython.cast(uint64_t, hashes[row]) >> sieve.shift] != 0
+            else:
+                found = finds_some(machine, live, row)
+            if (found or fires[row]) and (owner == cython.NULL or owner[row] == machine.shard):
+                if n_active < MOST_APART:
+                    rows[n_active] = row
+                n_active += 1
+            row += 1
+        if n_active == 0:
+            continue
+        machine.now = tick
+        view.high = row
+        if n_active > 1 and (n_active > MOST_APART or not are_apart(machine, live, rows, n_active)):
+            status = run_epoch(machine, group)
+        else:
+            for i in range(n_active):
+                status = run_row(machine, group, stream, rows[i], fires[rows[i]])
+                if status != Status.FINE:
+                    return status
+        if status != Status.FINE:
+            return status
+    machine.now = max(machine.now, view.ends[n - 1])
+    return Status.FINE
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def finds_some(machine: Machine, live: cython.pointer(Buffer), row: int64_t) -> cython.bint:
+    """Are there instances of the row's key?"""
+    pool: cython.pointer(Pool)
+    hash_: uint64_t
+    i: int64_t
+    position: int64_t
+    for i in range(live.size):
+        pool = cython.address(machine.pools[live.data[i]])
+        hash_ = pool.hashes[row]
+        if pool.n_entries > 0 and hash_ != 0:
+            position = home_of(pool, hash_)
+            while pool.entries[position].hash != 0:
+                if pool.entries[position].hash == hash_:
+                    return True
+                position = (position + 1) & (pool.n_entries - 1)
+    return False
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def fetch_ahead(machine: Machine, live: cython.pointer(Buffer), row: int64_t) -> cython.void:
+    """Ask for the memory that later rows will need: entries first, then the instances of an entry that has come."""
+    pool: cython.pointer(Pool)
+    i: int64_t
+    position: int64_t
+    for i in range(live.size):
+        pool = cython.address(machine.pools[live.data[i]])
+        if pool.n_entries > 0:
+            prefetch(pool.entries + home_of(pool, pool.hashes[row + AHEAD]))
+            position = home_of(pool, pool.hashes[row + AHEAD // 2])
+            if pool.entries[position].hash != 0:
+                prefetch(pool.data + pool.entries[position].block)
+                prefetch(pool.data + pool.entries[position].block + 8)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def are_apart(machine: Machine, live: cython.pointer(Buffer), rows: cython.pointer(int64_t), n: int64_t) -> cython.bint:
+    """Do simultaneous events have different keys for every state? Then none sees what another does, and each can run alone."""
+    pool: cython.pointer(Pool)
+    i: int64_t
+    a: int64_t
+    b: int64_t
+    for i in range(live.size):
+        pool = cython.address(machine.pools[live.data[i]])
+        for a in range(1, n):
+            for b in range(a):
+                if pool.hashes[rows[a]] == pool.hashes[rows[b]] and pool.hashes[rows[a]] != 0:
+                    return False
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def run_ports(machine: Machine, group: int64_t) -> Status:
+    """Merge the streams of a group by the ends of their rows."""
+    first: int64_t = machine.group_rows[6 * group]
+    last: int64_t = first + machine.group_rows[6 * group + 1]
+    p: int64_t
+    n: int64_t
+    only: int64_t
+    stream: int64_t
+    row: int64_t
+    view: cython.pointer(View)
+    tick: int64_t
+    any_left: cython.bint
+    status: Status
+    while True:
+        any_left = False
+        tick = 0
+        for p in range(first, last):
+            view = cython.address(machine.streams[machine.group_ports[p]].view)
+            view.low = view.high
+            if view.low < view.n_rows:
+                if not any_left or view.ends[view.low] < tick:
+                    tick = view.ends[view.low]
+                any_left = True
+        if not any_left:
+            return Status.FINE
+        n = 0
+        only = first
+        for p in range(first, last):
+            view = cython.address(machine.streams[machine.group_ports[p]].view)
+            while view.high < view.n_rows and view.ends[view.high] == tick:
+                view.high += 1
+                n += 1
+                only = p
+        machine.now = tick
+        if n == 1:
+            stream = machine.group_ports[only]
+            row = machine.streams[stream].view.low
+            status = Status.FINE
+            if machine.streams[stream].owner_data == cython.NULL or machine.streams[stream].owner_data[row] == machine.shard:
+                status = run_row(machine, group, stream, row, machine.ports[only].data[row])
+        else:
+            status = run_epoch(machine, group)
+        if status != Status.FINE:
+            return status
