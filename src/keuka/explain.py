@@ -43,6 +43,7 @@ def describe(program: Program, plan: Plan, verbose: bool) -> dict[str, Any]:
         "algebra": algebra_lines(outputs),
         "rules": [_rule(stage, name, operator, verbose) for stage in plan.stages for name, operator in stage.trace],
         "reads": [{"stream": name, "columns": columns} for name, columns in reads.items()],
+        "partition": _partition(plan),
         "automata": [_automaton(plan, stage, wanted[stage.name]) for stage in plan.stages],
     }
 
@@ -55,6 +56,7 @@ def as_text(stages: dict[str, Any]) -> str:
     if not stages["rules"]:
         lines.append("  none applied")
     lines += ["", "reads", *[f"  {r['stream']}: {', '.join(r['columns']) or 'times only'}" for r in stages["reads"]]]
+    lines.append("  not partitioned" if stages["partition"] is None else f"  partitioned {stages['partition']['by']}")
     for automaton in stages["automata"]:
         lines += ["", f"automaton {automaton['stream']}"]
         lines += [f"  start {s['stream']}{_steps_text(s)} -> {s['target']}" for s in automaton["starts"]]
@@ -63,6 +65,13 @@ def as_text(stages: dict[str, Any]) -> str:
             lines += [f"     {key.replace('_', ' ')}: {value}" for key, value in state["tests"].items()]
             lines += [f"     {edge['edge']}{_steps_text(edge)} -> {edge['target']}" for edge in state["edges"]]
     return "\n".join(lines) + "\n"
+
+
+def _partition(plan: Plan) -> dict[str, Any] | None:
+    if plan.partition is None:
+        return None
+    by = f"by {plan.partition}" if plan.partition.columns else "at will, because no event waits for another"
+    return {"by": by, "columns": {name: list(columns) for name, columns in plan.partition.columns.items()}}
 
 
 def _steps_text(edge: dict[str, Any]) -> str:

@@ -19,6 +19,7 @@ from keuka.automaton.model import Automaton
 from keuka.automaton.signatures import digest
 from keuka.automaton.tables import OperatorColumns, OutputColumns, SourceColumns, Tables, assemble
 from keuka.expressions import Call, Column, Duration, Literal, meaning
+from keuka.plan.partition import Partition, find_partition
 from keuka.plan.rules import RULES, Rule, boundaries, optimise, with_inputs
 from keuka.schema import Schema
 
@@ -40,6 +41,7 @@ class Plan:
     outputs: tuple[tuple[str, str, bytes], ...]  # (published name, stage, fingerprint of the meaning)
     contributors: bool
     indices: bool
+    partition: Partition | None  # by which its sources may be divided; None also without indices, which hold the key
 
 
 def plan(
@@ -74,7 +76,9 @@ def plan(
         if name not in stages:
             add(name, named[name])
     results = tuple([(name, name, fingerprint(named[name])) for name in wanted])
-    return Plan(tuple(sources.values()), tuple(stages.values()), results, contributors, indices)
+    inputs_ = tuple(sources.values())
+    partition = find_partition(inputs_, {name: stage.automaton for name, stage in stages.items()}) if indices else None
+    return Plan(inputs_, tuple(stages.values()), results, contributors, indices, partition)
 
 
 def output_names(program: Program) -> tuple[str, ...]:
