@@ -1,4 +1,4 @@
-"""Measuring: CPU time of functions that take turns, and the rows of the result table."""
+"""Measuring: the time of functions that take turns, and the rows of the result table."""
 
 from __future__ import annotations
 
@@ -7,9 +7,16 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+OUT = Path("out/bench")
+
 Task = Callable[[], Any]
+Clock = Callable[[], float]
+
+cpu_clock: Clock = time.process_time  # of this process, all its threads together
+wall_clock: Clock = time.perf_counter
 
 
 @dataclass(frozen=True)
@@ -23,22 +30,21 @@ class Row:
     numbers: dict[str, Any] = field(default_factory=dict)  # what the line was computed from
 
 
-def cpu_seconds(task: Task) -> tuple[float, Any]:
-    """CPU time of this process, all its threads together, for one call."""
+def seconds_of(task: Task, clock: Clock = cpu_clock) -> float:
     gc.collect()
-    began = time.process_time()
-    result = task()
-    return time.process_time() - began, result
+    began = clock()
+    task()
+    return clock() - began
 
 
-def take_turns(tasks: dict[str, Task], n_repetitions: int) -> dict[str, list[float]]:
-    """CPU seconds of every repetition. The tasks are interleaved, so a slow minute of the machine is slow for all of them."""
+def take_turns(tasks: dict[str, Task], n_repetitions: int, clock: Clock = cpu_clock) -> dict[str, list[float]]:
+    """Seconds of every repetition. The tasks are interleaved, so a slow minute of the machine is slow for all of them."""
     seconds: dict[str, list[float]] = {name: [] for name in tasks}
     for task in tasks.values():
         task()
     for _ in range(n_repetitions):
         for name, task in tasks.items():
-            seconds[name].append(cpu_seconds(task)[0])
+            seconds[name].append(seconds_of(task, clock))
     return seconds
 
 

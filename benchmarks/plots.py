@@ -1,8 +1,9 @@
-"""Draws the result rows: how many times faster than the loop, and the effect of the size of batches."""
+"""Draws the result rows: next to the loop, next to Esper, and the effect of the sizes of batches and streams."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -11,34 +12,71 @@ import matplotlib.pyplot as plt
 
 from measure import Row
 
+OURS, OTHERS = "#2a6f97", "#b0b7bd"
+
 
 def draw(rows: list[Row], out: Path) -> None:
-    draw_ratios([row for row in rows if "ratio" in row.numbers], out / "query7.png")
+    draw_loop([row for row in rows if "times_loop" in row.numbers], out / "query7.png")
     draw_batches([row for row in rows if "batch_rows" in row.numbers], out / "batches.png")
+    for row in rows:
+        if "lengths" in row.numbers:
+            draw_lengths(row, out / "lengths.png")
+        if "w1_rates" in row.numbers:
+            draw_peers(row, out / "w1.png")
 
 
-def draw_ratios(rows: list[Row], path: Path) -> None:
-    figure, axes = plt.subplots(figsize=(7, 3), layout="constrained")
+def draw_loop(rows: list[Row], path: Path) -> None:
+    figure, axes = plt.subplots(figsize=(7, 3.4), layout="constrained")
     labels = [f"{row.numbers['n_names']:,} {row.numbers['kind']} names" for row in rows]
-    bars = axes.barh(labels, [row.numbers["ratio"] for row in rows], color="#4c72b0")
-    axes.bar_label(bars, fmt="%.1f", padding=3)
-    axes.axvline(1, color="0.4", lw=1)
-    axes.invert_yaxis()
-    axes.set_xlabel("times the plain-Python loop (CPU time)")
-    axes.set_title("Query 7, 2M events, Arrow in and Arrow out")
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
+    ratios = [row.numbers["times_loop"] for row in rows]
+    bars(axes, [*labels, "the loop"], [*ratios, 1.0], [*[OURS] * len(rows), OTHERS])
+    axes.set_xlabel("times a loop in plain Python, CPU time")
+    finish(figure, axes, "Query 7, 2M events, Arrow in and Arrow out", path)
+
+
+def draw_peers(row: Row, path: Path) -> None:
+    rates: dict[str, float] = row.numbers["w1_rates"]
+    figure, axes = plt.subplots(figsize=(7, 1.9), layout="constrained")
+    bars(axes, list(rates), list(rates.values()), [OURS, *[OTHERS] * (len(rates) - 1)])
+    axes.set_xlabel("M events per second of CPU time, one thread")
+    finish(figure, axes, "W1: a large trade, three or more falls, a rebound", path)
 
 
 def draw_batches(rows: list[Row], path: Path) -> None:
     figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
-    axes.plot([row.numbers["batch_rows"] for row in rows], [row.numbers["rate"] for row in rows], "o-", color="#4c72b0")
-    axes.set_xscale("log", base=2)
-    axes.set_ylim(bottom=0)
+    curve(axes, [row.numbers["batch_rows"] for row in rows], [row.numbers["rate"] for row in rows])
     axes.set_xlabel("rows in a batch")
+    finish(figure, axes, "Query 7 through a reader, 100 names", path)
+
+
+def draw_lengths(row: Row, path: Path) -> None:
+    figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
+    curve(axes, row.numbers["lengths"], row.numbers["rates"])
+    axes.set_xlabel("events in the stream")
+    finish(figure, axes, "Query 7, 100 names, planning not counted", path)
+
+
+def bars(axes: Any, labels: list[str], values: list[float], colors: list[str]) -> None:
+    drawn = axes.barh(labels, values, color=colors, height=0.7)
+    axes.bar_label(drawn, fmt="%.1f", padding=3)
+    axes.margins(x=0.08)
+    axes.invert_yaxis()
+
+
+def curve(axes: Any, sizes: list[int], rates: list[float]) -> None:
+    axes.plot(sizes, rates, "o-", color=OURS)
+    for size, rate in zip(sizes, rates, strict=True):
+        axes.annotate(f"{rate:.1f}", (size, rate), (0, 7), textcoords="offset points", ha="center", fontsize=9)
+    axes.set_xscale("log")
+    axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
+    axes.minorticks_off()
+    axes.margins(x=0.1)
+    axes.set_ylim(0, 1.2 * max(rates))
     axes.set_ylabel("M events per CPU second")
-    axes.set_title("Query 7 through a reader, 100 names")
+
+
+def finish(figure: Any, axes: Any, title: str, path: Path) -> None:
+    axes.set_title(title, fontsize=11)
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=130)
     plt.close(figure)

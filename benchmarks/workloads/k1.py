@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 N_EVENTS = 2_000_000
 SEED = 20240607
 THRESHOLD = 990_000  # of volumes below 1,000,000: one event in a hundred starts a run
 
 Columns = dict[str, npt.NDArray[Any]]
+Match = tuple[Any, float, float, float, int, int]  # name, max_price, min_price, final_price, start, end
 
 QUERY = """
 SELECT name, max_price, min_price, price AS final_price
@@ -51,8 +53,7 @@ def generate(n_names: int, n_events: int = N_EVENTS) -> Columns:
     return {"name": name, "price": price, "volume": volume, "ts": ts}
 
 
-def loop(columns: Columns, n_names: int) -> list[tuple[Any, float, float, float, int, int]]:
-    """Matches as (name, max_price, min_price, final_price, start, end)."""
+def loop(columns: Columns, n_names: int) -> list[Match]:
     running: dict[Any, list[tuple[Any, float, float, int]]] = {}
     fallen: dict[Any, list[tuple[Any, float, float, int]]] = {}
     new_running: list[tuple[Any, float, float, int]] = []
@@ -94,3 +95,11 @@ def loop(columns: Columns, n_names: int) -> list[tuple[Any, float, float, float,
         if volume > THRESHOLD:
             new_running.append((name, price, price, ts))
     return out
+
+
+def check(matches: pa.Table, expected: list[Match], what: str) -> int:
+    """The number of matches, which must be exactly those of the loop."""
+    found = sorted(zip(*(column.to_pylist() for column in matches.columns), strict=True))
+    if found != sorted(expected):
+        raise SystemExit(f"Query 7, {what}: {len(found)} matches differ from the {len(expected)} of the loop")
+    return len(found)
