@@ -1,0 +1,81 @@
+"""The live engine: small batches pushed one by one, and two threads. Query 7 both times."""
+
+from __future__ import annotations
+
+import statistics
+from functools import partial
+
+import pyarrow as pa
+
+import keuka
+from measure import Row, Task, million_per_second, take_turns, wall_clock
+from workloads import k1
+
+N_REPETITIONS = 5
+LEAST_SHARE = {1024: 1 / 2, 256: 1 / 5}  # rows in a batch -> of the speed over the whole table
+LEAST_SPEED_UP = 1.7
+
+
+def pushed_batches() -> list[Row]:
+    """What each call of `push` costs, next to one `match` over everything. The engine reads the time from the only timestamp column."""
+    n_names = 100
+    table = stamped(k1.generate(n_names))
+    query = keuka.cel(k1.QUERY)
+    tasks: dict[str, Task] = {"whole": lambda: keuka.match(query, table, params=k1.params(n_names)).num_rows}
+    for n_rows in LEAST_SHARE:
+        tasks[str(n_rows)] = partial(n_pushed_matches, query, table.to_batches(max_chunksize=n_rows), n_names)
+    n_matches = {name: task() for name, task in tasks.items()}
+    if len(set(n_matches.values())) > 1:
+        raise SystemExit(f"pushing small batches changes the number of matches of Query 7: {n_matches}")
+    seconds = take_turns(tasks, N_REPETITIONS)
+    rows = []
+    for n_rows, least in LEAST_SHARE.items():
+        rate = million_per_second(table.num_rows, seconds[str(n_rows)])
+        share = statistics.median(seconds["whole"]) / statistics.median(seconds[str(n_rows)])
+        rows.append(
+            Row(
+                f"Query 7, engine.push with batches of {n_rows:,}",
+                f"{rate:.1f} M events/s, {share:.2f} of full speed",
+                f"{least:.1f} of full speed",
+                share >= least,
+                {"pushed_rows": n_rows, "rate": rate, "share": share, "cpu_seconds": seconds[str(n_rows)]},
+            )
+        )
+    return rows
+
+
+def stamped(columns: k1.Columns) -> pa.Table:
+    table = pa.table(columns)
+    return table.set_column(table.schema.get_field_index("ts"), "ts", table["ts"].cast(pa.timestamp("us")))
+
+
+def n_pushed_matches(query: keuka.Query, batches: list[pa.RecordBatch], n_names: int) -> int:
+    with keuka.Engine() as engine:
+        engine.add(query, params=k1.params(n_names))
+        n_matches: int = sum([engine.push("Stock", batch).num_rows for batch in batches])
+        n_matches += engine.close().num_rows
+    return n_matches
+
+
+def two_threads() -> list[Row]:
+    """Wall time, so this one needs a machine with two free cores."""
+    n_names = 10_000
+    table = pa.table(k1.generate(n_names))
+    query = keuka.cel(k1.QUERY)
+    tasks: dict[str, Task] = {str(n): partial(keuka.match, query, table, time="ts", params=k1.params(n_names), threads=n) for n in (1, 2)}
+    found = [task() for task in tasks.values()]
+    one, two = (matches.sort_by([(name, "ascending") for name in matches.column_names]) for matches in found)
+    if not one.equals(two):
+        raise SystemExit(f"Query 7: two threads find {two.num_rows} matches, one finds {one.num_rows}, or not the same ones")
+    seconds = take_turns(tasks, 2 * N_REPETITIONS, wall_clock)
+    speed_up = statistics.median(seconds["1"]) / statistics.median(seconds["2"])
+    rate = million_per_second(table.num_rows, seconds["2"])
+    return [
+        Row(
+            f"Query 7, 2M events, {n_names:,} names, two threads",
+            f"{rate:.1f} M events/s, {speed_up:.2f} times one thread (wall time)",
+            f"{LEAST_SPEED_UP} times one thread",
+            speed_up >= LEAST_SPEED_UP,
+            {"speed_up": speed_up, "wall_seconds": seconds},
+        )
+    ]
