@@ -110,14 +110,14 @@ def test_matches_with_too_much_text_for_one_batch_come_in_several(monkeypatch: p
     table = one_column(pa.array(list("abcdefgh")))
     query = "SELECT c_1 AS a, c AS b FROM S NEXT S"
     expected = keuka.match(query, table, time="t", contributors=True)
-    texts = Runner._texts
+    texts = Runner.texts
 
     def small(run: Any, codes: Any, valid: Any) -> Any:
         if len(codes) > 2:
             raise OverflowError
         return texts(run, codes, valid)
 
-    monkeypatch.setattr(Runner, "_texts", small)
+    monkeypatch.setattr(Runner, "texts", small)
     found = keuka.match(query, table, time="t", contributors=True)
     assert found.equals(expected)
     assert found["a"].num_chunks > 2
@@ -125,7 +125,7 @@ def test_matches_with_too_much_text_for_one_batch_come_in_several(monkeypatch: p
     def none_fits(*_: object) -> None:
         raise OverflowError
 
-    monkeypatch.setattr(Runner, "_texts", none_fits)
+    monkeypatch.setattr(Runner, "texts", none_fits)
     assert "more than 2 GB" in refused("K514", query, table, time="t")
 
 

@@ -64,7 +64,7 @@ def test_values_that_pass_through_are_right_after_many_sweeps(monkeypatch: pytes
 
     def watched(running: runner.Runner) -> None:
         forget(running)
-        held.append(sum([len(column) for column in running._carried]) + len(running.contributors))
+        held.append(sum([len(column) for column in running.carried]) + len(running.contributors))
 
     monkeypatch.setattr(runner.Runner, "_forget", watched)
     query = "SELECT tags_1, tags FROM S NEXT {$2.key = $1.key AND DUR <= 100} S"

@@ -69,7 +69,7 @@ class StateCode:
     program: int
     gate: int
     slots: tuple[tuple[Type, int], ...]  # type, and which value of the tuple it holds (`slot_identity`)
-    keys: tuple[tuple[int, int, bool], ...]  # (column of the stream, slot, is it a double?)
+    keys: tuple[tuple[int, int, bool, int], ...]  # (column of the stream, slot, is it a double?, component of the plan's key or -1)
     window: int
     edge: EdgeCode
     signature: bytes
@@ -214,10 +214,17 @@ class Streams:
 
 
 def generate(
-    automaton: Automaton, streams: Streams, wanted: Sequence[int], pool: Pool, derived: Derived, first_state: int, indices: bool
+    automaton: Automaton,
+    streams: Streams,
+    wanted: Sequence[int],
+    pool: Pool,
+    derived: Derived,
+    first_state: int,
+    indices: bool,
+    ordinals: Sequence[tuple[int, ...]],
 ) -> OperatorCode:
-    """Programs of one automaton. `first_state` numbers its states in the tables."""
-    return _Generator(automaton, streams, wanted, pool, derived, first_state, indices).operator()
+    """Programs of one automaton. `first_state` numbers its states in the tables, `ordinals` say where they hold the plan's key."""
+    return _Generator(automaton, streams, wanted, pool, derived, first_state, indices, ordinals).operator()
 
 
 class _Generator:
@@ -230,8 +237,10 @@ class _Generator:
         derived: Derived,
         first_state: int,
         indices: bool,
+        ordinals: Sequence[tuple[int, ...]],
     ) -> None:
         self.automaton = automaton
+        self.ordinals = ordinals
         self.layouts = streams.layouts
         self.identities = [streams.identities[name] for name in automaton.ports]
         self.wanted = wanted
@@ -350,7 +359,8 @@ class _Generator:
         self.match(asm, index, conditions, gate)
         slots = [(state.first[place[1]].type, slot_identity(place)) for place in needs.places]
         slots += [(key.type, slot_identity(key)) for key in needs.computed_keys]
-        keys = tuple([self.key(state, needs, own, other) for other, own in conditions.keys])
+        components = {ordinal: component for component, ordinal in enumerate(self.ordinals[index] if self.ordinals else ())}
+        keys = tuple([(*self.key(state, needs, own, other), components.get(i, -1)) for i, (other, own) in enumerate(conditions.keys)])
         stream = self.automaton.ports[state.port]
         return StateCode(stream, asm.program(), gate, tuple(slots), keys, state.window, self.edge(index), signature)
 

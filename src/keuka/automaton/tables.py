@@ -10,7 +10,7 @@ import base64
 import json
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +60,7 @@ class Tables:
     outputs: tuple[OutputColumns, ...]
     streams: tuple[str, ...]  # names of all streams, operators' included
     fallible: tuple[str, ...]  # by program: the expressions in it that can overflow, for messages
+    partition: Mapping[str, tuple[str, ...]] | None  # by source: the key that divides its rows; a source left out is divided at will
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,7 @@ def assemble(
     pool: Pool,
     derived: Derived,
     contributors: bool,
+    partition: Mapping[str, tuple[str, ...]] | None,
 ) -> Tables:
     """Number everything and put it into arrays."""
     streams = [s.name for s in sources] + [operator.name for operator in operators]
@@ -97,7 +99,7 @@ def assemble(
     rows["set"] = list(pool.sets)
     rows["settings"] = [VERSION, len(sources), int(contributors)]
     arrays = {name: _array(name, values) for name, values in rows.items()}
-    return Tables(arrays, tuple(pool.texts), tuple(sources), tuple(outputs), tuple(streams), tuple(pool.fallible))
+    return Tables(arrays, tuple(pool.texts), tuple(sources), tuple(outputs), tuple(streams), tuple(pool.fallible), partition)
 
 
 def _add_operator(rows: dict[str, list[Any]], operator: OperatorColumns, streams: list[str]) -> None:
@@ -114,7 +116,7 @@ def _add_operator(rows: dict[str, list[Any]], operator: OperatorColumns, streams
         rows["state"].append((*place, *slots, *keys, state.window, len(rows["edge"]), *_words(state.signature)))
         rows["edge"].append(_edge(state.edge, first_state))
         rows["slot"].extend((TYPE_CODES[type_], identity) for type_, identity in state.slots)
-        rows["key"].extend((column, slot, int(is_double)) for column, slot, is_double in state.keys)
+        rows["key"].extend((column, slot, int(is_double), component) for column, slot, is_double, component in state.keys)
 
 
 def _edge(edge: EdgeCode, first_state: int) -> tuple[int, ...]:
@@ -141,6 +143,7 @@ def to_bytes(tables: Tables) -> bytes:
         "outputs": [[o.name, o.operator, _schema_text(o.schema), o.fingerprint.hex()] for o in tables.outputs],
         "streams": tables.streams,
         "fallible": tables.fallible,
+        "partition": tables.partition,
     }
     text = json.dumps(meta, separators=(",", ":")).encode()
     body = text + b"".join([tables.arrays[name].tobytes() for name in names])
@@ -204,7 +207,8 @@ def _read(meta: dict[str, Any], data: bytes) -> Tables:
     sources = [SourceColumns(name, tuple(columns), tuple([Type(t) for t in types])) for name, columns, types in meta["sources"]]
     outputs = [OutputColumns(n, op, _schema_of_text(s), bytes.fromhex(f)) for n, op, s, f in meta["outputs"]]
     names = tuple(meta["streams"]), tuple(meta["fallible"])
-    return Tables(arrays, tuple(meta["texts"]), tuple(sources), tuple(outputs), *names)
+    partition = None if meta["partition"] is None else {name: tuple(columns) for name, columns in meta["partition"].items()}
+    return Tables(arrays, tuple(meta["texts"]), tuple(sources), tuple(outputs), *names, partition)
 
 
 def _schema_text(schema: Schema) -> str:

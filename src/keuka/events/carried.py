@@ -64,16 +64,12 @@ class CarriedColumn:
         values = self.take(kept)
         self._numbers, self._values = [kept], [values]
 
-    def held(self) -> pa.Table:
-        """All that is held, between batches: the columns `number` and `value`."""
-        numbers, values = self._held()
-        return pa.table({"number": pa.array(numbers), "value": values})
-
     def restore(self, held: pa.Table) -> None:
-        """Hold what another run held."""
+        """Hold what another run held: the columns `number`, larger than all before, and `value`."""
         for batch in held.to_batches():
             self._numbers.append(batch.column("number").to_numpy())
             self._values.append(batch.column("value").cast(self._arrow))
+            self._first = max(self._first, int(self._numbers[-1].max(initial=-1)) + 1)
 
     def _held(self) -> tuple[Int64Array, pa.Array]:
         if len(self._values) != 1:

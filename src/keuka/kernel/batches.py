@@ -86,6 +86,7 @@ def compute(machine: Machine, leader: Machine, part: int64_t, n_parts: int64_t) 
     h: uint64_t
     columns: cython.pointer(Column) = leader.columns
     keys: int64_t[64]
+    machine.follow()
     with cython.nogil:
         status: Status = compute_rows(machine, leader, part, n_parts)
     machine.fail(status)

@@ -7,6 +7,7 @@ A query that is loaded in mid-stream may share states whose instances are older 
 those back.
 """
 
+import hashlib
 from functools import partial
 
 import numpy as np
@@ -92,8 +93,12 @@ class Forest:
         self.fallible = {}  # program -> the expressions in it that can overflow
         self.identities = {}  # state -> {identity of a slot: its number}
         self.signatures = {}  # state -> (signature, streams of its group)
+        self.key_slots = {}  # state -> slots that hold the key of its plan, component by component
+        self.origins = {}  # stream -> what it is, the same in every process
         self._ids = {}  # what a part is -> its number
         self._n_holders = {}
+        self._needs = {}  # part -> other parts that it holds
+        self._part_of_column = {}
         self._by_signature = {}  # (signature, streams of the group) -> states
         self._constant_ids = {}
         self._set_ids = {}
@@ -147,14 +152,21 @@ class Forest:
         """The stream of a source, or None."""
         return self._ids.get(("source", name))
 
-    def hold(self, held, key, make):
-        """The number of a part, made if nobody has it."""
+    def hold(self, held, key, make, needs=()):
+        """The number of a part, made if nobody has it. What it `needs` it holds itself: who shares it may not need the same."""
         if key not in self._ids:
             self._ids[key] = make()
             self._n_holders[key] = 0
+            self._needs[key] = [self._part_of_column[need] if isinstance(need, int) else need for need in needs if self._is_part(need)]
+            for need in self._needs[key]:
+                self._n_holders[need] += 1
         self._n_holders[key] += 1
         held.append(key)
         return self._ids[key]
+
+    def _is_part(self, need):
+        """Columns of outputs are no parts of their own."""
+        return not isinstance(need, int) or need in self._part_of_column
 
     def known(self, key):
         return key in self._ids
@@ -165,32 +177,38 @@ class Forest:
             if self._n_holders[key] == 0:
                 del self._n_holders[key]
                 getattr(self, f"_drop_{key[0]}")(self._ids.pop(key), *key[1:])
+                self._release(self._needs.pop(key))
 
     def add_source(self, name):
         stream = self.stream.add((0, 0, 0))
         self.names[stream] = name
+        self.origins[stream] = f"source {name!r}"
         self._column_names[stream] = {}
         return stream
 
     def _drop_source(self, stream, _):
         self.stream.remove(stream)
-        del self.names[stream], self._column_names[stream]
+        del self.names[stream], self.origins[stream], self._column_names[stream]
 
     def add_column(self, stream, name):
         column = self.column.add((stream, -1, 0, 0))
         self._column_names[stream][column] = name
+        self._part_of_column[column] = ("column", stream, name)
         return column
 
     def _drop_column(self, column, stream, _):
         self.column.remove(column)
-        del self._column_names[stream][column]
+        del self._column_names[stream][column], self._part_of_column[column]
 
     def add_derived(self, stream, code, n_registers, must_hold, fallible):
-        return self.column.add((stream, self.add_program(code, (), n_registers, fallible), must_hold, 0))
+        column = self.column.add((stream, self.add_program(code, (), n_registers, fallible), must_hold, 0))
+        self._part_of_column[column] = ("derived", stream, code.tobytes(), must_hold)
+        return column
 
     def _drop_derived(self, column, *_):
         self._drop_program(self.column.rows[column, 1])
         self.column.remove(column)
+        del self._part_of_column[column]
 
     def add_hash(self, stream, keys, gate):
         return self.hash.add((stream, self.hash_key.extend(keys), len(keys), gate))
@@ -198,9 +216,10 @@ class Forest:
     def _drop_hash(self, number, *_):
         self.hash.remove(number)
 
-    def add_result(self, name, n_columns, depth):
+    def add_result(self, name, n_columns, depth, signature, since, ports):
         stream = self.stream.add((1, n_columns, depth))
         self.names[stream] = name
+        self.origins[stream] = f"{signature} since {since} of [{', '.join(sorted([self.origins[port] for port in ports]))}]"
         for place in range(n_columns):
             self._ids["place", stream, place] = self.column.add((stream, -1, 0, place))
         return stream
@@ -213,7 +232,7 @@ class Forest:
         for place in range(self.stream.rows[stream, 1]):
             self.column.remove(self._ids.pop(("place", stream, place)))
         self.stream.remove(stream)
-        del self.names[stream]
+        del self.names[stream], self.origins[stream]
 
     def add_group(self, ports, depth):
         self.groups[ports] = Group(ports, depth)
@@ -242,8 +261,14 @@ class Forest:
             del self._by_signature[signature, ports]
         self.groups[ports].states.remove(state)
         self._drop_program(self.state.rows[state, 1])
-        del self.identities[state]
+        del self.identities[state], self.key_slots[state]
         self.state.remove(state)
+
+    def state_name(self, state):
+        """What a state is, the same in every process: its signature and the streams of its group."""
+        (low, high), ports = self.signatures[state]
+        streams = "; ".join(sorted([self.origins[port] for port in ports]))
+        return f"{low & (2**64 - 1):016x}{high & (2**64 - 1):016x} {hashlib.blake2b(streams.encode(), digest_size=16).hexdigest()}"
 
     def same_states(self, signature, ports):
         return self._by_signature.get((signature, ports), ())
@@ -384,8 +409,8 @@ class _Loading:
         for i, (first, n, _) in enumerate(arrays["set"].tolist()):
             self.sets[i] = forest.set_id(np.sort(values[first : first + n]), bool(is_text[first : first + n].any()))
 
-    def hold(self, key, make):
-        return self.forest.hold(self.held, key, make)
+    def hold(self, key, make, needs=()):
+        return self.forest.hold(self.held, key, make, needs)
 
     def run(self, sources, names):
         for name, columns in sources:
@@ -415,7 +440,7 @@ class _Loading:
             code, n_registers = self._relocated(int(derived[d, 1]), None, 0)
             made = partial(forest.add_derived, stream, code, n_registers, int(derived[d, 2]), self.fallible[derived[d, 1]])
             key = ("derived", stream, code.tobytes(), int(derived[d, 2]))
-            self.columns[len(self.arrays["column_type"]) + d] = self.hold(key, made)
+            self.columns[len(self.arrays["column_type"]) + d] = self.hold(key, made, _columns_read(code))
 
     def _add_operator(self, which, name):
         forest, arrays = self.forest, self.arrays
@@ -426,7 +451,7 @@ class _Loading:
         self.hold(("group", ports), lambda: forest.add_group(ports, depth))
         first_column, n_columns = arrays["stream"][len(self.streams)].tolist()
         key = ("result", *signature, self.since, ports)
-        result = self.hold(key, lambda: forest.add_result(name, n_columns, depth))
+        result = self.hold(key, lambda: forest.add_result(name, n_columns, depth, tuple(signature), self.since, ports))
         self.columns[first_column : first_column + n_columns] = [forest.place(result, i) for i in range(n_columns)]
         starts = range(first_start, first_start + n_starts)
         states = range(first_state, first_state + n_states)
@@ -453,9 +478,10 @@ class _Loading:
                     break
             else:
                 numbers[s] = forest.new_state()
-            self.hold(("state", numbers[s]), lambda s=s: numbers[s])
         for s in states:
-            if s not in shared:
+            if s in shared:
+                self.hold(("state", numbers[s]), None)
+            else:
                 self._fill_state(ports, s, numbers[s])
         return numbers
 
@@ -480,14 +506,17 @@ class _Loading:
         stream, program, gate, first_slot, n_slots, first_key, n_keys, window, _, *signature = arrays["state"][s].tolist()
         keys = arrays["key"][first_key : first_key + n_keys].copy()
         keys[:, 0] = self.columns[keys[:, 0]]
-        hashed = tuple([(column, is_double) for column, _, is_double in keys.tolist()])
+        hashed = tuple([(column, is_double) for column, _, is_double, _ in keys.tolist()])
         gate = -1 if gate < 0 else int(self.columns[gate])
         on = self.streams[stream]
-        hash_ = self.hold(("hash", on, hashed, gate), lambda: forest.add_hash(on, hashed, gate))
+        key = ("hash", on, hashed, gate)
+        hash_ = self.hold(key, lambda: forest.add_hash(on, hashed, gate), [gate, *[column for column, _ in hashed]])
         code, n_registers = self._relocated(program, None, number)
+        self.hold(("state", number), lambda: number, [key, *_columns_read(code)])
         made = forest.add_program(code, self._operands(program), n_registers, self.fallible[program])
         types = forest.slot_type.extend(arrays["slot"][first_slot : first_slot + n_slots, 0])
-        row = (on, made, hash_, n_slots, types, forest.key.extend(keys), n_keys, window)
+        forest.key_slots[number] = [slot for _, slot, _, component in sorted(keys.tolist(), key=lambda k: k[3]) if component >= 0]
+        row = (on, made, hash_, n_slots, types, forest.key.extend(keys[:, :3]), n_keys, window)
         forest.set_state(number, ports, tuple(signature), row, self._identities(s))
 
     def _add_edge_of_state(self, s, numbers):
@@ -496,24 +525,26 @@ class _Loading:
         theirs = self.forest.identities[numbers[s]]
         slots = np.asarray([*[theirs[identity] for identity in self._identities(s)], 0], np.int64)
 
+        code, n_registers = self._relocated(program, slots, numbers[target])
+
         def make():
-            code, n_registers = self._relocated(program, slots, numbers[target])
             made = self.forest.add_program(code, self._operands(program), n_registers, self.fallible[program])
             return self.forest.add_edge(numbers[s], made, self.since if target < 0 else np.iinfo(np.int64).min)
 
-        self.hold(("edge", numbers[s], *label, numbers[target]), make)
+        self.hold(("edge", numbers[s], *label, numbers[target]), make, _columns_read(code))
 
     def _add_start(self, ports, s, numbers):
         stream, gate, edge = self.arrays["start"][s].tolist()
         program, target, *label = self.arrays["edge"][edge].tolist()
         gate = -1 if gate < 0 else int(self.columns[gate])
 
+        code, n_registers = self._relocated(program, None, numbers[target])
+
         def make():
-            code, n_registers = self._relocated(program, None, numbers[target])
             made = self.forest.add_program(code, self._operands(program), n_registers, self.fallible[program])
             return self.forest.add_start(ports, self.streams[stream], gate, made)
 
-        self.hold(("start", ports, self.streams[stream], *label, numbers[target]), make)
+        self.hold(("start", ports, self.streams[stream], *label, numbers[target]), make, [gate, *_columns_read(code)])
 
     def _relocated(self, program, slots, target):
         """The code of a program with the forest's numbers, and its registers. Operands are numbered from 0 on."""
@@ -537,3 +568,7 @@ class _Loading:
         code = self.arrays["code"][first : first + n]
         emits = code[code[:, 0] == Op.EMIT]
         return np.concatenate([np.empty(0, np.int32), *[self.arrays["operand"][b : b + c] for b, c in emits[:, 3:5].tolist()]])
+
+
+def _columns_read(code):
+    return np.unique(code[code[:, 0] == Op.LOAD_EVENT, 2]).tolist()

@@ -24,7 +24,7 @@ ARRAYS = {
     ),
     "edge": ("program", "target", "label_low", "label_high"),  # target: a state, or -1: the operator's output
     "slot": ("type", "identity"),  # type as column_type; identity: which value it holds
-    "key": ("column", "slot", "is_double"),  # equality that finds the instances of a state
+    "key": ("column", "slot", "is_double", "component"),  # equality that finds instances; component: of the plan's key, or -1
     "program": ("first_instruction", "n_instructions", "n_registers"),
     "code": ("op", "dst", "a", "b", "c"),  # 32-bit
     "operand": (),  # registers of EMIT, 32-bit
@@ -159,6 +159,7 @@ def _check_operator(tables, which, n_sources, columns):
         keys = tables["key"][first_key : first_key + n_keys]
         _require(all(column in columns[stream] for column in keys[:, 0].tolist()), "a key's column is out of range")
         _in_range(keys[:, 1], 0, n_slots, "a key's slot")
+        _in_range(keys[:, 3], -1, max(1, n_keys), "a component of the key")
         identities = tables["slot"][first_slot : first_slot + n_slots, 1].tolist()
         _require(len(set(identities)) == n_slots, "two slots hold the same")
         slots = _kinds(tables["slot"][:, 0], first_slot, n_slots)

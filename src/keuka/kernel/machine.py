@@ -339,6 +339,7 @@ class Machine:
 
     def usage(self, state: int64_t) -> tuple:
         """Of a state: live instances, the most there ever were, and bytes of memory."""
+        self.follow()
         if not 0 <= state < self.n_states:
             raise IndexError("there is no such state")
         pool: cython.pointer(Pool) = cython.address(self.pools[state])
@@ -346,6 +347,7 @@ class Machine:
 
     def counters(self, state: int64_t) -> tuple:
         """Of a state: instances that a candidate found, those of them that ended, and those that went on."""
+        self.follow()
         if not 0 <= state < self.n_states:
             raise IndexError("there is no such state")
         pool: cython.pointer(Pool) = cython.address(self.pools[state])
@@ -358,6 +360,7 @@ class Machine:
     @property
     def n_bytes(self) -> int:
         """Memory held by instances and contributors; strings are the forest's."""
+        self.follow()
         total: int64_t = self.nodes.capacity * 8
         i: int64_t
         for i in range(self.n_states):

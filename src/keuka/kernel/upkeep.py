@@ -60,11 +60,11 @@ def contributors(machine: Machine, nodes: cython.const[int64_t][::1]):
 
 def instances(machine: Machine, state: int64_t) -> "np.ndarray":
     """All instances of a state, one row of words each (`instances.pxd`)."""
+    machine.follow()
     if not 0 <= state < machine.n_states:
         raise IndexError("there is no such state")
     pool: cython.pointer(Pool) = cython.address(machine.pools[state])
-    array = np.empty((pool.n_live, pool.width), np.int64)
-    flat: int64_t[::1] = np.append(array.reshape(-1), 0)
+    flat: int64_t[::1] = np.empty(pool.n_live * pool.width + 1, np.int64)
     position: int64_t
     n: int64_t = 0
     size: int64_t

@@ -157,14 +157,16 @@ def compile_tables(plan: Plan) -> Tables:
     n_states = 0
     for stage in plan.stages:
         chosen = wanted[stage.name]
-        code = generate(stage.automaton, streams, chosen, pool, derived, n_states, plan.indices)
+        ordinals = () if plan.partition is None else plan.partition.ordinals[stage.name]
+        code = generate(stage.automaton, streams, chosen, pool, derived, n_states, plan.indices, ordinals)
         n_states += len(code.states)
         signature = digest(("result", streams.identities[stage.name], chosen))
         operators.append(OperatorColumns(stage.name, code, tuple([stage.automaton.schema[i].type for i in chosen]), signature))
     sources = [_source_columns(s, wanted[s.stream]) for s in plan.sources]
     order = [stage.name for stage in plan.stages]
     outputs = [OutputColumns(n, order.index(s), plan.stages[order.index(s)].operator.schema, f) for n, s, f in plan.outputs]
-    return assemble(sources, operators, outputs, pool, derived, plan.contributors)
+    partition = None if plan.partition is None else dict(plan.partition.columns)
+    return assemble(sources, operators, outputs, pool, derived, plan.contributors, partition)
 
 
 def _streams(plan: Plan, wanted: dict[str, tuple[int, ...]]) -> tuple[Streams, int]:

@@ -7,7 +7,7 @@ here looks at single events.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -79,26 +79,28 @@ class Runner:
         self.axis = axis
         self.forest = Forest()
         self.machines = [Machine(self.forest) for _ in range(threads)]
-        self.owner_columns: dict[str, tuple[str, ...]] = {}  # by stream: the key that divides its rows among the machines
+        self.partition: Mapping[str, tuple[str, ...]] | None = None  # by stream: the key of all queries, if they have the same
         self.streams: dict[str, OpenStream] = {}
         self.n_seen: dict[str, int] = {}  # events given to the kernel, by stream
         self.contributors = Contributors()
-        self._carriers: dict[tuple[str, str], int] = {}  # (stream, column) -> number of the carrier
-        self._carried: list[CarriedColumn] = []
+        self.carriers: dict[tuple[str, str], int] = {}  # (stream, column) -> number of the carrier
+        self.carried: list[CarriedColumn] = []
         self._outputs: dict[int, list[tuple[str, _Output]]] = {}  # by stream of the forest
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self._look_through_at = LEAST_CARRIED
         self._sweep_strings_at = LEAST_STRINGS
         self._sweep_text_at = LEAST_TEXT_BYTES
         for stream in streams:
-            self.add_stream(stream)
+            self.open(stream)
 
     # -- streams and queries -------------------------------------------------------------------------------------------------
 
-    def add_stream(self, stream: OpenStream) -> None:
-        self.streams[stream.name] = stream
-        self.n_seen[stream.name] = 0
-        self.contributors.add(stream)
+    def open(self, stream: OpenStream) -> None:
+        """A stream that queries may read; a second time is the same as once."""
+        if stream.name not in self.streams:
+            self.streams[stream.name] = stream
+            self.n_seen[stream.name] = 0
+            self.contributors.add(stream)
 
     def load(self, query: str, tables: Tables, since: int = -(2**63)) -> None:
         """Add a query between two steps. Its matches are those of events that ended after `since`."""
@@ -107,6 +109,11 @@ class Runner:
                 if type_ is Type.OTHER and source.name in self.streams:
                     self._add_carrier(source.name, name)
         sources = [(source.name, source.columns) for source in tables.sources]
+        if not self.forest.queries:
+            self.partition = tables.partition
+        elif tables.partition != self.partition:
+            self.partition = None
+        assert len(self.machines) == 1 or self.partition is not None, "several machines need a key to divide the events by"
         self.forest.load(query, tables.arrays, list(tables.texts), sources, tables.streams, tables.fallible, since)
         tracks = bool(tables.arrays["settings"][2])
         for output in tables.outputs:
@@ -115,10 +122,10 @@ class Runner:
             self._outputs.setdefault(stream, []).append((query, made))
 
     def _add_carrier(self, stream: str, column: str) -> None:
-        if (stream, column) not in self._carriers:
+        if (stream, column) not in self.carriers:
             attribute = self._attribute(stream, column)
-            self._carried.append(CarriedColumn(attribute.arrow, place(stream, None, None, column)))
-            self._carriers[stream, column] = len(self._carried) - 1
+            self.carried.append(CarriedColumn(attribute.arrow, place(stream, None, None, column)))
+            self.carriers[stream, column] = len(self.carried) - 1
 
     def unload(self, query: str) -> None:
         """Remove a query and the instances that are only its own."""
@@ -146,7 +153,6 @@ class Runner:
         wanted = {}
         for name, stream in self.streams.items():
             columns = [column for _, column in self.forest.source_columns(name)]
-            columns += self.owner_columns.get(name, ())
             if self.forest.tracking:
                 columns += stream.type.schema.names if stream.id is None else (stream.id,)
             wanted[name] = tuple(dict.fromkeys(columns))
@@ -154,13 +160,13 @@ class Runner:
 
     def usage(self, query: str) -> Usage:
         states = self.forest.states_of(query)
-        used = [machine.usage(state) for machine in self.machines for state in states if state < machine.n_states]
+        used = [machine.usage(state) for machine in self.machines for state in states]
         return Usage(sum([u[0] for u in used]), sum([u[1] for u in used]), sum([u[2] for u in used]))
 
     @property
     def n_bytes(self) -> int:
         """Memory held by all instances, their texts, contributors and pass-through values."""
-        held = self.contributors.n_bytes + sum([column.n_bytes for column in self._carried])
+        held = self.contributors.n_bytes + sum([column.n_bytes for column in self.carried])
         return int(sum([machine.n_bytes for machine in self.machines]) + self.forest.strings.n_bytes + held)
 
     # -- one step ----------------------------------------------------------------------------------------------------------
@@ -188,15 +194,16 @@ class Runner:
             groups.process(leader, inputs)
             return
         n = len(self.machines)
-        owners = {}
-        for name, columns in self.owner_columns.items():
-            source = self.forest.source(name)
-            if source is not None:
-                numbers = {column: number for number, column in self.forest.source_columns(name)}
-                owners[source] = [(numbers[c], int(self._attribute(name, c).type is Type.DOUBLE)) for c in columns]
+        owners = {source: self._owner_columns(self.forest.names[source]) for source in inputs}
         batches.prepare(leader, inputs, owners)
         self._together([partial(batches.compute, m, leader, i, n) for i, m in enumerate(self.machines)])
         self._together([partial(groups.run, m, leader, i) for i, m in enumerate(self.machines)])
+
+    def _owner_columns(self, stream: str) -> list[tuple[int, int]]:
+        """The columns whose values say which machine runs a row; none if all rows may run anywhere."""
+        assert self.partition is not None
+        numbers = {column: number for number, column in self.forest.source_columns(stream)}
+        return [(numbers[c], int(self._attribute(stream, c).type is Type.DOUBLE)) for c in self.partition.get(stream, ())]
 
     def _together(self, tasks: list[Any]) -> None:
         """Run tasks in threads; Ctrl-C ends them all."""
@@ -218,7 +225,7 @@ class Runner:
             column = batch.table.column(column_name)
             attribute = self._attribute(name, column_name)
             if attribute.type is Type.OTHER:
-                values, flags = self._carry(self._carriers[name, column_name], first, column), None
+                values, flags = self._carry(self.carriers[name, column_name], first, column), None
             else:
                 try:
                     values, valid = self._to_kernel(column, attribute.type)
@@ -232,19 +239,19 @@ class Runner:
         return np.ascontiguousarray(batch.start), np.ascontiguousarray(batch.end), numbers, columns
 
     def _carry(self, carrier: int, first: int, column: pa.Array) -> Int64Array:
-        self._carried[carrier].open(first, column)
+        self.carried[carrier].open(first, column)
         return np.arange(first, first + len(column)) | (carrier << CARRIER_SHIFT)
 
     def _to_kernel(self, column: pa.Array, type_: Type) -> tuple[Int64Array, ByteArray | None]:
         if type_ is not Type.STRING:
-            return to_kernel(column, type_, self._intern)
+            return to_kernel(column, type_, self.intern)
         n_texts = self.forest.strings.n_alive
-        converted = to_kernel(column, type_, self._intern)
+        converted = to_kernel(column, type_, self.intern)
         if self.forest.strings.n_alive > n_texts:
             check_text(column)  # known texts were looked at when they came first
         return converted
 
-    def _intern(self, offsets: object, data: object, valid: ByteArray | None, n: int) -> Int64Array:
+    def intern(self, offsets: object, data: object, valid: ByteArray | None, n: int) -> Int64Array:
         codes = np.empty(n, np.int64)
         try:
             self.forest.strings.intern(offsets, data, NO_BYTES if valid is None else valid, codes)
@@ -276,7 +283,7 @@ class Runner:
         attributes = output.columns.schema.attributes
         columns = [self._column(v[rows], f[rows], a) for v, f, a in zip(found.values, found.flags, attributes, strict=True)]
         time = Attribute("", Type.TIMESTAMP, self.axis.arrow)
-        columns += [from_kernel(ticks[rows], None, time, self._texts) for ticks in (found.starts, found.ends)]
+        columns += [from_kernel(ticks[rows], None, time, self.texts) for ticks in (found.starts, found.ends)]
         if output.tracks:
             columns += self.contributors.columns(output.columns.fingerprint, self._leaves(found, rows), self.forest.names)
         return pa.RecordBatch.from_arrays(columns, schema=output.schema)
@@ -301,7 +308,7 @@ class Runner:
         valid = _inverted(flags) if flags.any() else None
         if attribute.type is Type.OTHER:
             return self._carried_values(values, valid, attribute)
-        return from_kernel(values, valid, attribute, self._texts)
+        return from_kernel(values, valid, attribute, self.texts)
 
     def _carried_values(self, values: Int64Array, valid: ByteArray | None, attribute: Attribute) -> pa.Array:
         """Look values up by carrier and number; those of several carriers are put back in order."""
@@ -310,11 +317,11 @@ class Runner:
         pieces, places = [pa.nulls(int((~present).sum()), attribute.arrow)], [np.flatnonzero(~present)]
         for carrier in np.unique(carriers[present]):
             chosen = np.flatnonzero(present & (carriers == carrier))
-            pieces.append(self._carried[carrier].take(numbers[chosen]).cast(attribute.arrow))
+            pieces.append(self.carried[carrier].take(numbers[chosen]).cast(attribute.arrow))
             places.append(chosen)
         return pa.concat_arrays(pieces).take(pa.array(np.argsort(np.concatenate(places), kind="stable")))
 
-    def _texts(self, codes: Int64Array, valid: ByteArray | None) -> tuple[Int32Array, ByteArray]:
+    def texts(self, codes: Int64Array, valid: ByteArray | None) -> tuple[Int32Array, ByteArray]:
         offsets = np.empty(len(codes) + 1, np.int32)
         self.forest.strings.byte_lengths(codes, NO_BYTES if valid is None else _inverted(valid), offsets)
         data = np.empty(int(offsets[-1]), np.uint8)
@@ -325,9 +332,9 @@ class Runner:
 
     def _settle(self, step: dict[str, EventBatch], first_nodes: list[int]) -> None:
         """Copy what instances took of the events of a step, so that its batches can go."""
-        if self._carried:
+        if self.carried:
             taken = np.concatenate([machine.taken_rows() for machine in self.machines])
-            for carrier, column in enumerate(self._carried):
+            for carrier, column in enumerate(self.carried):
                 column.settle(taken[taken >> CARRIER_SHIFT == carrier] & CARRIED_NUMBER)
         if self.forest.tracking:
             leaves = np.concatenate([upkeep.leaves(m, first) for m, first in zip(self.machines, first_nodes, strict=True)])
@@ -344,17 +351,17 @@ class Runner:
             self._sweep_strings_at = max(LEAST_STRINGS, 2 * strings.n_alive)
             self._sweep_text_at = max(LEAST_TEXT_BYTES, 2 * strings.n_text_bytes)
         n_nodes = sum([machine.n_nodes for machine in self.machines])
-        if n_nodes + len(self.contributors) + sum([len(column) for column in self._carried]) < self._look_through_at:
+        if n_nodes + len(self.contributors) + sum([len(column) for column in self.carried]) < self._look_through_at:
             return
         self.look_through()
         n_nodes = sum([machine.n_nodes for machine in self.machines])
-        n_held = n_nodes + len(self.contributors) + sum([len(column) for column in self._carried])
+        n_held = n_nodes + len(self.contributors) + sum([len(column) for column in self.carried])
         self._look_through_at = max(LEAST_CARRIED, 2 * n_held)
 
     def look_through(self) -> None:
         """Forget pass-through values and contributors that no instance holds."""
         alive = np.concatenate([upkeep.live_slots(machine, _OTHER) for machine in self.machines])
-        for carrier, column in enumerate(self._carried):
+        for carrier, column in enumerate(self.carried):
             column.forget_all_but(alive[alive >> CARRIER_SHIFT == carrier] & CARRIED_NUMBER)
         held = np.concatenate([upkeep.sweep_nodes(machine) for machine in self.machines])
         for name in self.contributors.identities:

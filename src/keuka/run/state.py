@@ -1,0 +1,328 @@
+"""The state of a runner as Arrow tables, all of it or that of chosen keys: taken, put into another runner, dropped.
+
+States are known by what they are, slots by what they hold, streams by name, so that state fits into any runner whose queries
+have the same states, whatever else it runs. Numbers of events and nodes are given anew when state is put somewhere.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from keuka.events.carried import CarriedColumn
+from keuka.events.columns import ByteArray, Int64Array, from_kernel, string_layout, text_pieces, validity
+from keuka.kernel import upkeep
+from keuka.run.runner import CARRIED_NUMBER, CARRIER_SHIFT, Runner
+from keuka.schema import Attribute, Type
+
+Sections = list[tuple[str, pa.Table]]
+
+# Words of an instance before its slots (kernel/instances.pxd). The mark concerns one epoch and is not kept.
+_HEADER = ("start", "finish", "born", "mark", "lineage")
+_LINEAGE = _HEADER.index("lineage")
+_DOUBLE, _STRING, _OTHER = 2, 3, 5  # types of slots in the kernel's tables
+
+
+def take(runner: Runner, keys: pa.StructArray | None = None) -> Sections:
+    """The state of all keys, or of those given: one field per component, in order. Nothing changes."""
+    runner.look_through()
+    machine = runner.machines[0]
+    chosen: dict[int, Int64Array] = {}
+    for state in sorted(runner.forest.signatures, key=runner.forest.state_name):
+        rows = upkeep.instances(machine, state)
+        rows = rows if keys is None else rows[_has_key(runner, state, rows, keys)]
+        if len(rows):
+            chosen[state] = rows
+    no_numbers = np.empty(0, np.int64)
+    nodes = _reachable(upkeep.nodes(machine), np.concatenate([no_numbers, *[rows[:, _LINEAGE] for rows in chosen.values()]]))
+    held = np.concatenate([no_numbers, *[handle for state, rows in chosen.items() for handle in _handles(runner, state, rows)]])
+    sections: Sections = [("nodes", _nodes_table(runner, nodes.rows))]
+    for state, rows in chosen.items():
+        tracked = rows[:, _LINEAGE] >= 0
+        rows[tracked, _LINEAGE] = nodes.moved[rows[tracked, _LINEAGE]]
+        sections.append((f"state/{runner.forest.state_name(state)}", _to_table(runner, state, rows)))
+    for name, identities in runner.contributors.identities.items():
+        source = runner.forest.source(name)
+        kept = no_numbers if source is None else nodes.rows[nodes.rows[:, 0] == -2 - source, 1]
+        sections += [(f"event/{name}/{part}", _some_of(column, kept)) for part, column in identities.columns.items()]
+    for (name, column_name), carrier in runner.carriers.items():
+        mine = held[held >> CARRIER_SHIFT == carrier] & CARRIED_NUMBER
+        sections.append((f"value/{json.dumps([name, column_name, carrier])}", _some_of(runner.carried[carrier], mine)))
+    return sections
+
+
+def put(runner: Runner, sections: Sections) -> None:
+    """Add the state of another runner. What belongs to states that this one does not have is left out.
+
+    ValueError, KeyError or an Arrow exception if the sections do not fit together; then nothing has changed.
+    """
+    tables = dict(sections)
+    numbers = {name: _Renumbering.of(runner, name, tables) for name in runner.streams}
+    handles = _new_handles(runner, tables, numbers)
+    nodes = _new_nodes(runner, tables["nodes"], numbers)
+    machine = runner.machines[0]
+    arriving: dict[int, Int64Array] = {}
+    for state in runner.forest.signatures:
+        table = tables.get(f"state/{runner.forest.state_name(state)}")
+        if table is not None and (rows := _to_rows(runner, state, table, handles)) is not None:
+            lineage = rows[:, _LINEAGE]
+            _require(len(rows) == 0 or -1 <= lineage.min() <= lineage.max() < len(nodes), "contributors are missing")
+            lineage[lineage >= 0] += machine.n_nodes
+            arriving[state] = rows
+    held = [(column, table) for section, table in sections if (column := _column_of(runner, section)) is not None]
+    restored = [(column, _renumbered(table, numbers[column.stream])) for column, table in held]
+    for column, table in restored:
+        column.carried.restore(table)
+    for name, renumbering in numbers.items():
+        runner.n_seen[name] += len(renumbering.old)
+    upkeep.append_nodes(machine, nodes)
+    for state, rows in arriving.items():
+        upkeep.replace_instances(machine, state, np.concatenate([upkeep.instances(machine, state), rows]))
+
+
+def drop(runner: Runner, keys: pa.StructArray | None = None) -> None:
+    """Forget the state of all keys, or of those given."""
+    machine = runner.machines[0]
+    for state in runner.forest.signatures:
+        rows = upkeep.instances(machine, state)
+        kept = rows[:0] if keys is None else rows[~_has_key(runner, state, rows, keys)]
+        upkeep.replace_instances(machine, state, np.ascontiguousarray(kept))
+    runner.look_through()
+
+
+# -- instances ---------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How the words of a state's instances are used."""
+
+    types: list[int]
+    identities: dict[int, int]  # what a slot holds -> slot
+
+    @property
+    def n_slots(self) -> int:
+        return len(self.types)
+
+
+def _layout(runner: Runner, state: int) -> _Layout:
+    row = runner.forest.state.rows[state]
+    types = runner.forest.slot_type.rows[row[4] : row[4] + row[3]].tolist()
+    return _Layout(types, runner.forest.identities[state])
+
+
+def _flags(rows: Int64Array, n_slots: int) -> npt.NDArray[np.uint8]:
+    """(instances, slots): is the slot null? One byte each, behind the slots."""
+    behind = np.ascontiguousarray(rows[:, len(_HEADER) + n_slots :])
+    return behind.view(np.uint8).reshape(len(rows), 8 * behind.shape[1])[:, :n_slots]
+
+
+def _slot_column(runner: Runner, rows: Int64Array, slot: int, layout: _Layout) -> pa.Array:
+    values = np.ascontiguousarray(rows[:, len(_HEADER) + slot])
+    valid = _flags(rows, layout.n_slots)[:, slot] ^ np.uint8(1)
+    type_, arrow = {_DOUBLE: (Type.DOUBLE, pa.float64()), _STRING: (Type.STRING, pa.string())}.get(
+        layout.types[slot], (Type.INTEGER, pa.int64())
+    )
+    if type_ is Type.STRING:
+        values = np.where(valid.astype(bool), values, 0)
+    return from_kernel(values, None if valid.all() else valid, Attribute("", type_, arrow), runner.texts)
+
+
+def _to_table(runner: Runner, state: int, rows: Int64Array) -> pa.Table:
+    layout = _layout(runner, state)
+    columns = {name: pa.array(rows[:, i]) for i, name in enumerate(_HEADER) if name != "mark"}
+    for identity, slot in layout.identities.items():
+        columns[f"slot {identity} type {layout.types[slot]}"] = _slot_column(runner, rows, slot, layout)
+    return pa.table(columns)
+
+
+def _to_rows(runner: Runner, state: int, table: pa.Table, handles: Callable[[Int64Array], Int64Array]) -> Int64Array | None:
+    """Instances for a state; None if what it keeps is not in the table, because another query wanted less of the same state."""
+    layout = _layout(runner, state)
+    if not all(f"slot {identity} type {layout.types[slot]}" in table.column_names for identity, slot in layout.identities.items()):
+        return None
+    n, n_slots = table.num_rows, layout.n_slots
+    rows = np.zeros((n, len(_HEADER) + n_slots + (n_slots + 7) // 8), np.int64)
+    for i, name in enumerate(_HEADER):
+        if name != "mark":
+            rows[:, i] = _whole(table.column(name))
+    flags = np.zeros((n, 8 * ((n_slots + 7) // 8)), np.uint8)
+    for identity, slot in layout.identities.items():
+        column = table.column(f"slot {identity} type {layout.types[slot]}").combine_chunks()
+        column = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
+        valid = validity(column)
+        if valid is not None:
+            flags[:, slot] = valid ^ np.uint8(1)
+        values = _to_words(runner, column, layout.types[slot], valid)
+        present = slice(None) if valid is None else valid.astype(bool)
+        rows[present, len(_HEADER) + slot] = handles(values[present]) if layout.types[slot] == _OTHER else values[present]
+    rows[:, len(_HEADER) + n_slots :] = flags.view(np.int64)
+    return rows
+
+
+def _to_words(runner: Runner, column: pa.Array, type_: int, valid: ByteArray | None) -> Int64Array:
+    if type_ == _STRING:
+        _require(pa.types.is_string(column.type), "text is not text")
+        codes = [runner.intern(*string_layout(piece), validity(piece), len(piece)) for piece in text_pieces(column)]
+        return np.concatenate([np.empty(0, np.int64), *codes])
+    if type_ == _DOUBLE:
+        _require(pa.types.is_float64(column.type), "a double is none")
+        return np.ascontiguousarray(column.fill_null(0.0).to_numpy(zero_copy_only=False)).view(np.int64)
+    return _whole(column.fill_null(0))
+
+
+def _whole(column: pa.Array | pa.ChunkedArray) -> Int64Array:
+    _require(pa.types.is_int64(column.type) and column.null_count == 0, "a number is none")
+    array: Int64Array = column.to_numpy()
+    return array
+
+
+def _has_key(runner: Runner, state: int, rows: Int64Array, keys: pa.StructArray) -> npt.NDArray[np.bool_]:
+    layout = _layout(runner, state)
+    slots = runner.forest.key_slots[state]
+    _require(len(slots) == keys.type.num_fields, "the queries have no common key of that many components")
+    columns = [_slot_column(runner, rows, slot, layout) for slot in slots]
+    if len(columns) == 1:
+        found: npt.NDArray[np.bool_] = pc.is_in(columns[0], value_set=keys.field(0).cast(columns[0].type)).to_numpy(zero_copy_only=False)
+        return found
+    wanted = set(zip(*[keys.field(i).cast(c.type).to_pylist() for i, c in enumerate(columns)], strict=True))
+    return np.array([key in wanted for key in zip(*[c.to_pylist() for c in columns], strict=True)], bool)
+
+
+def _handles(runner: Runner, state: int, rows: Int64Array) -> list[Int64Array]:
+    """The pass-through values that instances hold."""
+    layout = _layout(runner, state)
+    flags = _flags(rows, layout.n_slots)
+    slots = [slot for slot, type_ in enumerate(layout.types) if type_ == _OTHER]
+    return [rows[flags[:, slot] == 0, len(_HEADER) + slot] for slot in slots]
+
+
+# -- contributors and values -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Nodes:
+    rows: Int64Array  # (left, right, tag), parts numbered among themselves
+    moved: Int64Array  # by old number: the new one
+
+
+def _reachable(nodes: Int64Array, lineage: Int64Array) -> _Nodes:
+    """The nodes that instances lead to."""
+    marked = np.zeros(len(nodes), bool)
+    front = np.unique(lineage[lineage >= 0])
+    while len(front):
+        marked[front] = True
+        inner = nodes[front][nodes[front][:, 0] > -2]
+        parts = np.concatenate([inner[:, 1], inner[inner[:, 0] >= 0, 0]])
+        front = np.unique(parts[~marked[parts]])
+    moved = np.cumsum(marked) - 1
+    kept = nodes[marked]
+    made = kept[:, 0] > -2
+    kept[made, 1] = moved[kept[made, 1]]
+    both = kept[:, 0] >= 0
+    kept[both, 0] = moved[kept[both, 0]]
+    return _Nodes(kept, moved)
+
+
+def _nodes_table(runner: Runner, nodes: Int64Array) -> pa.Table:
+    """Leaves name their stream; numbers of streams are the runner's own."""
+    names = [runner.forest.names[-2 - left] if left <= -2 else None for left in nodes[:, 0].tolist()]
+    left, right, tag = (pa.array(np.ascontiguousarray(nodes[:, i])) for i in range(3))
+    return pa.table({"left": left, "right": right, "tag": tag, "stream": pa.array(names, pa.string())})
+
+
+def _new_nodes(runner: Runner, table: pa.Table, numbers: Mapping[str, _Renumbering]) -> Int64Array:
+    """Nodes with this runner's numbers of streams and events."""
+    nodes = np.column_stack([_whole(table.column(name)) for name in ("left", "right", "tag")])
+    names = np.array(table.column("stream").to_pylist(), dtype=object)
+    leaves = nodes[:, 0] <= -2
+    _require(len(nodes) == 0 or nodes[~leaves, 0].min(initial=0) >= -1, "a node is none")
+    for name in {*names[leaves]}:
+        chosen = leaves & (names == name)
+        source = runner.forest.source(name) if name in numbers else None
+        # Events of a stream that nobody reads here are behind no instance that is taken over.
+        nodes[chosen, 0] = -2 - (0 if source is None else source)
+        nodes[chosen, 1] = 0 if source is None else numbers[name].new(nodes[chosen, 1])
+    return np.ascontiguousarray(nodes)
+
+
+@dataclass(frozen=True)
+class _Renumbering:
+    """Events of a stream get the next numbers it has here, in the same order."""
+
+    old: Int64Array  # ascending
+    first: int
+
+    @staticmethod
+    def of(runner: Runner, name: str, tables: Mapping[str, pa.Table]) -> _Renumbering:
+        parts = [tables[section] for section in tables if section.startswith("event/") and section.split("/", 2)[1] == name]
+        parts += [tables[section] for section in tables if section.startswith("value/") and json.loads(section[6:])[0] == name]
+        numbers = [_whole(part.column("number")) for part in parts]
+        return _Renumbering(np.unique(np.concatenate([np.empty(0, np.int64), *numbers])), runner.n_seen[name])
+
+    def new(self, numbers: Int64Array) -> Int64Array:
+        places = np.searchsorted(self.old, numbers)
+        _require(bool((places < len(self.old)).all()) and bool((self.old[places] == numbers).all()), "an event is missing")
+        return places + self.first
+
+
+def _new_handles(runner: Runner, tables: Mapping[str, pa.Table], numbers: Mapping[str, _Renumbering]) -> Callable[[Int64Array], Int64Array]:
+    """From handles of pass-through values to this runner's."""
+    carriers = {}
+    for section in tables:
+        if section.startswith("value/"):
+            name, column, carrier = json.loads(section[6:])
+            if (name, column) in runner.carriers:
+                carriers[int(carrier)] = (runner.carriers[name, column], numbers[name])
+
+    def new(handles: Int64Array) -> Int64Array:
+        found = np.zeros(len(handles), np.int64)
+        for carrier in np.unique(handles >> CARRIER_SHIFT).tolist():
+            _require(carrier in carriers, "a value is missing")
+            chosen = handles >> CARRIER_SHIFT == carrier
+            mine, renumbering = carriers[carrier]
+            found[chosen] = renumbering.new(handles[chosen] & CARRIED_NUMBER) | (mine << CARRIER_SHIFT)
+        return found
+
+    return new
+
+
+@dataclass(frozen=True)
+class _Column:
+    stream: str
+    carried: CarriedColumn
+
+
+def _column_of(runner: Runner, section: str) -> _Column | None:
+    """Where a section of values belongs; None if nobody wants them here."""
+    if section.startswith("event/"):
+        _, name, part = section.split("/", 2)
+        if name in runner.streams:
+            return _Column(name, runner.contributors.identities[name].columns[part])
+    if section.startswith("value/"):
+        name, column, _ = json.loads(section[6:])
+        if (name, column) in runner.carriers:
+            return _Column(name, runner.carried[runner.carriers[name, column]])
+    return None
+
+
+def _some_of(column: CarriedColumn, numbers: Int64Array) -> pa.Table:
+    kept = np.unique(numbers)
+    return pa.table({"number": pa.array(kept), "value": column.take(kept)})
+
+
+def _renumbered(table: pa.Table, numbers: _Renumbering) -> pa.Table:
+    new = numbers.new(_whole(table.column("number")))
+    _require(bool((np.diff(new) > 0).all()), "events are not in order")
+    return pa.table({"number": pa.array(new), "value": table.column("value")})
+
+
+def _require(condition: bool, what: str) -> None:
+    if not condition:
+        raise ValueError(what)
