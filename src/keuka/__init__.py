@@ -2,19 +2,26 @@
 
 from importlib.metadata import version
 
+from keuka.engine import Engine, Waiting
 from keuka.errors import DataError, InternalError, KeukaError, QueryError
+from keuka.events.delivery import Matches
 from keuka.events.sources import Stream
 from keuka.query import Query, cel, match, match_all, query
+from keuka.rules import Rule
 
 __version__ = version("keuka")
 
 __all__ = [
     "DataError",
+    "Engine",
     "InternalError",
     "KeukaError",
+    "Matches",
     "Query",
     "QueryError",
+    "Rule",
     "Stream",
+    "Waiting",
     "__version__",
     "cel",
     "match",

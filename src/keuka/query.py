@@ -44,17 +44,18 @@ class Language:
     parse: Callable[[SourceText], Any]
     lower: Callable[[tuple[Any, ...], Mapping[str, StreamType], Mapping[str, object]], Program]
     inputs: Callable[[tuple[Any, ...]], tuple[str, ...]]
+    published: Callable[[tuple[Any, ...]], tuple[str, ...]]
     parameters: Callable[[tuple[Any, ...]], tuple[str, ...]]
 
 
-LANGUAGES = {"cel": Language(".cel", parse_cel, cel_lower.lower, cel_lower.inputs, cel_lower.parameters)}
+LANGUAGES = {"cel": Language(".cel", parse_cel, cel_lower.lower, cel_lower.inputs, cel_lower.published, cel_lower.parameters)}
 
 
 @dataclass(frozen=True)
 class Query:
     """One or more parsed queries that may read each other's published streams. Made by `cel` and `query`."""
 
-    files: tuple[Any, ...]  # syntax trees of the language
+    files: tuple[Any, ...]  # syntax trees of the language, each with its `source`
     language: str
 
     def __repr__(self) -> str:
@@ -79,6 +80,16 @@ class Query:
         ('Stock', 'News')
         """
         return LANGUAGES[self.language].inputs(self.files)
+
+    @property
+    def published(self) -> tuple[str, ...]:
+        """The names under which results are published.
+
+        >>> import keuka
+        >>> keuka.cel("SELECT * FROM FILTER {Volume > 10000} (Stock) PUBLISH Large").published
+        ('Large',)
+        """
+        return LANGUAGES[self.language].published(self.files)
 
     def output_schema(
         self, streams: Any, *, params: Mapping[str, object] | None = None, output: str | None = None, **options: Any
@@ -302,13 +313,17 @@ def prepare(
     program = LANGUAGES[parsed.language].lower(parsed.files, types, params or {})
     if type_column is not None:
         program = _by_type(program, opened[0], type_column)
-    names = output_names(program)
-    chosen = _chosen(outputs, names)
-    _check_header_names(program, chosen, header_names(bool(contributors)))
-    planned = plan(program, chosen, contributors=bool(contributors))
-    tables = compile_tables(planned)
-    log.info("planned %s in %.1f ms", listing(names, 4), 1000 * (clock.perf_counter() - began))
+    planned, tables = compile_program(program, outputs, bool(contributors), header_names(bool(contributors)))
+    log.info("planned %s in %.1f ms", listing(output_names(program), 4), 1000 * (clock.perf_counter() - began))
     return Prepared(opened, program, planned, tables)
+
+
+def compile_program(program: Program, outputs: tuple[str, ...] | None, contributors: bool, header: tuple[str, ...]) -> tuple[Plan, Tables]:
+    """The query path from the algebra on, for the wanted outputs; `header` are the columns that results have of their own."""
+    chosen = _chosen(outputs, output_names(program))
+    _check_header_names(program, chosen, header)
+    planned = plan(program, chosen, contributors=contributors)
+    return planned, compile_tables(planned)
 
 
 def _check_header_names(program: Program, chosen: tuple[str, ...], header: tuple[str, ...]) -> None:
@@ -352,12 +367,13 @@ def _open(query_: Query, streams: Any, said: Mapping[str, Any], type_column: str
     if missing:
         help = (*similar(missing[0], given), f"data was given for {listing(given)}") if given else ("give a dict from stream name to data",)
         raise data_error("K505", f"no data was given for {listing(missing)}, which the query reads", *help)
-    described = {name: _described(name, given[name], said) for name in wanted}
+    described = {name: described(name, given[name], said) for name in wanted}
     check_shared({name: stream.data for name, stream in described.items()})
     return tuple([open_stream(name, stream) for name, stream in described.items()])
 
 
-def _described(name: str, data: Any, said: Mapping[str, Any]) -> Stream:
+def described(name: str, data: Any, said: Mapping[str, Any]) -> Stream:
+    """The stream, with what was said of all streams filled in where it says nothing itself."""
     stream = data if isinstance(data, Stream) else Stream(data)
     added: dict[str, Any] = {}
     for option, value in said.items():

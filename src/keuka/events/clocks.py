@@ -14,6 +14,7 @@ from keuka.errors import DataError, data_error
 from keuka.schema import MICROSECONDS, TimeAxis
 
 ONE_MICROSECOND = datetime.timedelta(microseconds=1)
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 def time_columns(schema: pa.Schema, time: object, where: str) -> tuple[str, ...]:
@@ -79,6 +80,12 @@ def axis_of(fields: list[pa.Field], unit: object, where: str) -> TimeAxis:
     return TimeAxis(1, pa.timestamp("us", tz=arrow.tz) if pa.types.is_timestamp(arrow) else pa.date32())
 
 
+def unit_of(axis: TimeAxis) -> str | None:
+    """What was declared as the unit of an integer clock, or another word for it."""
+    units = [unit for unit, n_us in MICROSECONDS.items() if n_us == axis.tick_us]
+    return units[0] if pa.types.is_integer(axis.arrow) and units else None
+
+
 # Text is taken for a time where a file has no types of its own; elsewhere the owner of the data knows its format better.
 AS_TIME = "times as text must be in ISO form (`2024-01-31 09:30:00`) in a CSV or JSON file, and converted in a frame (`pandas.to_datetime`)"
 
@@ -100,7 +107,7 @@ def lateness_ticks(lateness: object, axis: TimeAxis, where: str) -> int:
     if isinstance(lateness, int) and not isinstance(lateness, bool):
         n_ticks = Fraction(lateness)
     else:
-        n_us = _microseconds(lateness, where)
+        n_us = _microseconds("lateness", lateness, "a number of ticks", where)
         if axis.tick_us is None:
             raise data_error(
                 "K515",
@@ -114,14 +121,63 @@ def lateness_ticks(lateness: object, axis: TimeAxis, where: str) -> int:
     return int(n_ticks)
 
 
-def _microseconds(duration: object, where: str) -> Fraction:
+def seconds_of(option: str, duration: object) -> float:
+    """A span of wall-clock time that an option was given: a number of seconds, a text such as "10 s", a timedelta."""
+    if isinstance(duration, int | float) and not isinstance(duration, bool):
+        n_seconds = float(duration)
+    else:
+        n_seconds = float(_microseconds(option, duration, "a number of seconds", "") / 1_000_000)
+    if not n_seconds > 0:
+        raise data_error("K515", f"{option} must be longer than nothing, not {duration!r}")
+    return n_seconds
+
+
+def _microseconds(option: str, duration: object, number: str, where: str) -> Fraction:
     if isinstance(duration, datetime.timedelta):
         return Fraction(duration // ONE_MICROSECOND)
     parts = re.fullmatch(r"\s*(\d{1,30}(?:\.\d{1,30})?)\s*([a-z]+)\s*", duration) if isinstance(duration, str) else None
     if parts is None or parts.group(2) not in MICROSECONDS:
-        help = f"write it like '5 s', with a unit of {listing(MICROSECONDS, 20)}, or give a timedelta or a number of ticks"
-        raise data_error("K515", f"lateness {duration!r} is not a duration", help, where=where)
+        help = f"write it like '5 s', with a unit of {listing(MICROSECONDS, 20)}, or give a timedelta or {number}"
+        raise data_error("K515", f"{option} {duration!r} is not a duration", help, where=where)
     return Fraction(parts.group(1)) * MICROSECONDS[parts.group(2)]
+
+
+def tick_of(time: object, axis: TimeAxis) -> int:
+    """The tick of a time that a user gives: a datetime (or pandas' or numpy's), a date, ISO text, or the tick itself."""
+    given = time
+    if isinstance(time, np.datetime64):
+        time = time.astype("datetime64[us]").item()
+    if isinstance(time, np.integer):
+        time = int(time)
+    if isinstance(time, int) and not isinstance(time, bool) and -(2**63) <= time < 2**63:
+        return time
+    if pa.types.is_integer(axis.arrow):
+        raise data_error("K521", f"{given!r} is not a time of this engine's clock", "its times are integers: give the tick")
+    if isinstance(time, str):
+        try:
+            time = datetime.datetime.fromisoformat(time)
+        except ValueError:
+            raise data_error("K521", f"{given!r} is not a time", "write it in ISO form: `2024-01-31T09:30`") from None
+    if isinstance(time, datetime.date) and not isinstance(time, datetime.datetime):
+        time = datetime.datetime(time.year, time.month, time.day, tzinfo=datetime.UTC if _zone(axis) else None)
+    if not isinstance(time, datetime.datetime) or time != time:  # pandas' NaT is a datetime unequal to itself
+        raise data_error("K521", f"{given!r} is not a time", "give a datetime, ISO text such as `2024-01-31T09:30`, or a tick")
+    if pa.types.is_timestamp(axis.arrow) and (time.tzinfo is None) != (_zone(axis) is None):
+        problem = f"the time {given!r} has {'a zone' if time.tzinfo else 'no zone'}, but the times of events have {_zone(axis) or 'none'}"
+        raise data_error("K521", problem, "leave the zone out" if time.tzinfo else "say which: `2024-01-31T09:30+00:00`")
+    return (time.replace(tzinfo=time.tzinfo or datetime.UTC) - EPOCH) // ONE_MICROSECOND
+
+
+def time_of(tick: int, axis: TimeAxis) -> object:
+    """A tick as a user would give it: an integer, a datetime, a date; as text if Python has no value for it."""
+    try:
+        return pa.scalar(tick if not pa.types.is_date(axis.arrow) else tick // MICROSECONDS["day"], axis.arrow).as_py()
+    except (ValueError, OverflowError, LookupError, pa.ArrowInvalid):
+        return show_time(tick, axis)
+
+
+def _zone(axis: TimeAxis) -> str | None:
+    return str(axis.arrow.tz) if pa.types.is_timestamp(axis.arrow) and axis.arrow.tz is not None else None
 
 
 def show_duration(n_ticks: int, axis: TimeAxis) -> str:

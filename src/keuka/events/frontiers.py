@@ -196,8 +196,7 @@ def taken(stream: OpenStream, data: pa.Table | pa.RecordBatch, order: Int64Array
     """The rows in the given order."""
     if data.num_columns == 0:
         return data
-    # Not pa.array(order), which imports pandas wherever that is installed.
-    indices = pa.Array.from_buffers(pa.int64(), len(order), [None, pa.py_buffer(order)])
+    indices = row_indices(order)
     try:
         return data.take(indices)
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
@@ -208,6 +207,11 @@ def taken(stream: OpenStream, data: pa.Table | pa.RecordBatch, order: Int64Array
             "convert the column, or give the rows in order of time",
             where=place(stream.name, None),
         ) from None
+
+
+def row_indices(order: Int64Array) -> pa.Array:
+    """For Arrow's `take`. Not pa.array(order), which imports pandas wherever that is installed."""
+    return pa.Array.from_buffers(pa.int64(), len(order), [None, pa.py_buffer(order)])
 
 
 def _can_be_taken(column: pa.Array | pa.ChunkedArray, indices: pa.Array) -> bool:

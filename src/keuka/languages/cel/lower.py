@@ -50,6 +50,11 @@ def inputs(files: tuple[syntax.CelFile, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([name for name in read if name not in published]))
 
 
+def published(files: tuple[syntax.CelFile, ...]) -> tuple[str, ...]:
+    """The names under which queries publish, in the order of the text."""
+    return tuple([query.publish.text for query in publications(files, ()).outputs if query.publish is not None])
+
+
 def parameters(files: tuple[syntax.CelFile, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([parameter.name for parameter in _parameters(files)]))
 

@@ -1,0 +1,190 @@
+"""What users push into a stream, as event batches: checked against the columns the stream has, and the needed ones converted.
+
+Comes in: tables, frames, lists of dicts. Goes out: batches for `frontiers.py` that hold all columns, because a query that is
+added later may want others than those before it; only columns that some query reads are in their canonical types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from keuka.errors import DataError, data_error
+from keuka.events.columns import Int64Array, UnfitError, canonical, damaged, ticks
+from keuka.events.files import place
+from keuka.events.frontiers import EventBatch
+from keuka.events.order import header
+from keuka.events.sources import OpenStream
+from keuka.events.tables import to_arrow
+from keuka.schema import Attribute, Type, attribute_of
+
+# Batches of fewer rows on average are joined: each one has its price.
+SMALL_BATCH = 4_096
+
+
+class Intake:
+    """The door of one stream."""
+
+    def __init__(self, stream: OpenStream) -> None:
+        self.stream = stream
+        self.n_rows = 0  # that came through so far
+        self.row_bytes = 0.0  # about how much memory a row takes
+        self._weighed_at = 0  # the number of rows when that was last looked at
+        # A column without any value is taken for text, and later batches may have some.
+        self.schema = pa.schema([f.with_type(pa.string()) if pa.types.is_null(f.type) else f for f in stream.data.schema])
+        self.wanted: tuple[str, ...] = ()  # the columns that are brought to their canonical types; never fewer
+        self._conversions: list[int] = []  # columns that are wanted and not yet in their canonical type
+        plain = len(stream.time) == 1 and not _needs_conversion(self.schema.field(stream.time[0]).type, self._attribute(stream.time[0]))
+        self._time_idx = self.schema.get_field_index(stream.time[0]) if plain else None
+
+    def read(self, data: Any) -> list[tuple[pa.RecordBatch, EventBatch]]:
+        """The rows as they came, and as events in order of arrival. What is wrong with them is said before anything is taken."""
+        as_it_is = isinstance(data, pa.RecordBatch) and data.schema.equals(self.schema)
+        batches = [data] if as_it_is else self._batches(data)
+        found = []
+        n_rows = self.n_rows
+        for batch in batches:
+            if batch.num_rows:
+                found.append((batch, self._events(batch, n_rows)))
+                n_rows += batch.num_rows
+        if found and (n_rows >= self._weighed_at + SMALL_BATCH or self._weighed_at == 0):
+            # Not every time: asking a small batch for its size costs as much as taking it in.
+            self.row_bytes, self._weighed_at = batches[-1].nbytes / max(1, batches[-1].num_rows), n_rows
+        self.n_rows = n_rows
+        return found
+
+    def want(self, columns: Iterable[str], held: list[EventBatch]) -> list[EventBatch]:
+        """From now on these columns are needed too. Returns the held batches with them in their canonical types."""
+        wanted = tuple(dict.fromkeys([*self.wanted, *columns]))
+        new = [i for i in self._to_convert(wanted) if i not in self._conversions]
+        converted = held
+        if new:
+            converted = [EventBatch(b.start, b.end, b.rows, self._converted(b.table, b.rows, new)) for b in held]
+        self.wanted, self._conversions = wanted, self._to_convert(wanted)
+        return converted
+
+    def _to_convert(self, wanted: Iterable[str]) -> list[int]:
+        indices = [self.schema.get_field_index(name) for name in wanted]
+        return sorted([i for i in indices if _needs_conversion(self.schema.field(i).type, self._attribute(self.schema.names[i]))])
+
+    def _attribute(self, name: str) -> Attribute:
+        schema = self.stream.type.schema
+        index = schema.index(name)
+        assert index is not None
+        return schema[index]
+
+    def _events(self, batch: pa.RecordBatch, first: int) -> EventBatch:
+        rows = np.arange(first, first + batch.num_rows, dtype=np.int64)
+        try:
+            batch.validate()
+        except pa.ArrowInvalid as error:
+            raise self.stream.unfit(damaged(0, str(error)), rows, None) from None
+        column = None if self._time_idx is None else batch.column(self._time_idx)
+        if column is not None and column.null_count == 0:
+            start = end = ticks(column)
+        else:
+            start, end = header(self.stream, batch, rows)
+        table = self._converted(batch, rows, self._conversions) if self._conversions else batch
+        return EventBatch(start, end, rows, table)
+
+    def _converted(self, batch: pa.RecordBatch, rows: Int64Array, indices: list[int]) -> pa.RecordBatch:
+        arrays = batch.columns
+        for i in indices:
+            name = self.schema.names[i]
+            try:
+                arrays[i] = canonical(arrays[i], self._attribute(name))
+            except UnfitError as unfit:
+                raise self.stream.unfit(unfit, rows, name) from None
+        return pa.RecordBatch.from_arrays(arrays, names=self.schema.names)
+
+    # -- data of other kinds, or with other types of the same meaning ------------------------------------------------------
+
+    def _batches(self, data: Any) -> list[pa.RecordBatch]:
+        table = self._typed_rows(data) if isinstance(data, list | tuple) else None
+        if table is None:
+            table = self._alike(in_memory(self.stream, data))
+        batches = table.to_batches()
+        if len(batches) > 1 and table.num_rows < SMALL_BATCH * len(batches):
+            batches = table.combine_chunks().to_batches()
+        return list(batches)
+
+    def _typed_rows(self, rows: list[Any] | tuple[Any, ...]) -> pa.Table | None:
+        """Rows in the types of the stream, which a few rows by themselves may not show; None if they do not fit."""
+        names = set(self.schema.names)
+        if not all(isinstance(row, dict) and row.keys() <= names for row in rows):
+            return None
+        try:
+            return pa.table([pa.array([row.get(f.name) for row in rows], f.type) for f in self.schema], schema=self.schema)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            return None
+
+    def _alike(self, table: pa.Table) -> pa.Table:
+        """The table with the columns of the stream in their order and types."""
+        if table.schema.equals(self.schema):
+            return table
+        columns = []
+        for field in self.schema:
+            index = table.schema.get_field_index(field.name)
+            if index < 0:
+                raise self._other(f"column `{field.name}` is missing, which was there before")
+            column = table.column(index)
+            arrow = column.type
+            if pa.types.is_null(arrow):
+                column = pa.chunked_array([pa.nulls(len(column), field.type)])
+            elif not arrow.equals(field.type):
+                if not attribute_of(field.name, arrow).same_type(attribute_of(field.name, field.type)):
+                    raise self._other(f"column `{field.name}` is {arrow}, which was {field.type} before")
+                column = self._cast(column, field)
+            columns.append(column)
+        new = next((name for name in table.column_names if self.schema.get_field_index(name) < 0), None)
+        if new is not None:
+            raise self._other(f"column `{new}` was not there before")
+        return pa.table(columns, schema=self.schema)
+
+    def _cast(self, column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+        try:
+            if pa.types.is_dictionary(column.type):
+                column = column.cast(column.type.value_type)
+            if pa.types.is_dictionary(field.type):
+                column = column.cast(field.type.value_type).dictionary_encode()
+            return column.cast(field.type)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            reason = str(error).splitlines()[0]
+            raise self._other(f"column `{field.name}` is {column.type}, which was {field.type} before: {reason}") from None
+
+    def _other(self, problem: str) -> DataError:
+        where = f"{place(self.stream.name, None)}, after row {self.n_rows}"
+        return data_error("K509", problem, "every batch of a stream has the same columns; what none reads may be null", where=where)
+
+
+def in_memory(stream: OpenStream, data: Any) -> pa.Table:
+    return memory_table(stream.name, data, stream.time if len(stream.time) > 1 else stream.time[0])
+
+
+def memory_table(name: str, data: Any, time: object) -> pa.Table:
+    """Data that lies in memory as one table; a file, a reader or a generator is refused."""
+    if not isinstance(data, str | Path | pa.RecordBatchReader):
+        if hasattr(data, "__arrow_c_stream__") and type(data).__module__.partition(".")[0] not in ("pyarrow", "pandas", "polars"):
+            data = pa.RecordBatchReader.from_stream(data).read_all()
+        table = to_arrow(name, data, time).table
+        if table is not None:
+            return table
+    raise data_error(
+        "K512",
+        f"a `{type(data).__name__}` is not rows in memory, and only these can be pushed",
+        "push the batches of a file or reader one by one: `for batch in reader: engine.push(name, batch)`",
+        where=place(name, None),
+    )
+
+
+def _needs_conversion(arrow: pa.DataType, attribute: Attribute) -> bool:
+    """Could `canonical` give anything but the column as it is?"""
+    if pa.types.is_dictionary(arrow) or pa.types.is_string_view(arrow):
+        return True
+    if attribute.type is Type.OTHER or (attribute.type is Type.STRING and pa.types.is_large_string(arrow)):
+        return False
+    return not arrow.equals(attribute.arrow)

@@ -1,0 +1,163 @@
+"""A rule of an engine on its way from a query's text to tables that `run/live.py` can load."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from keuka.automaton.tables import Tables
+from keuka.diagnostics import Diagnostic, listing
+from keuka.errors import KeukaError, QueryError
+from keuka.events.delivery import QUERY
+from keuka.events.matches import header_names, result_schema
+from keuka.events.order import common_axis
+from keuka.events.sources import OpenStream
+from keuka.events.tables import Data
+from keuka.query import LANGUAGES, Query, compile_program
+from keuka.run.live import Live, LoadedRule
+from keuka.schema import MAX_TICK, StreamType
+
+if TYPE_CHECKING:
+    from keuka.engine import Engine
+
+
+@dataclass(frozen=True, eq=False)
+class RuleText:
+    """A rule as it was added."""
+
+    name: str
+    query: Query
+    params: Mapping[str, object]
+    outputs: tuple[str, ...] | None  # None: all
+    contributors: bool
+
+    @property
+    def published(self) -> tuple[str, ...]:
+        """The names under which other rules can read its results."""
+        return tuple([name for name in self.query.published if self.outputs is None or name in self.outputs])
+
+
+class Rule:
+    """A query that an engine runs. Made by `Engine.add`."""
+
+    def __init__(self, engine: Engine, text: RuleText, publishers: dict[str, str]) -> None:
+        self.text = text
+        self.publishers = publishers  # streams it reads that rules publish, and these rules
+        self.final_matches = 0
+        self._engine = engine
+
+    @property
+    def name(self) -> str:
+        return self.text.name
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The input streams it reads."""
+        return tuple([name for name in self.text.query.inputs if name not in self.publishers])
+
+    @property
+    def matches(self) -> int:
+        """How many matches it has had."""
+        return self._engine.rule_counters(self)["matches"]
+
+    @property
+    def live_instances(self) -> int:
+        """How many partial matches it holds: events and runs of events that wait for what comes next."""
+        return self._engine.rule_counters(self)["live_instances"]
+
+    @property
+    def bytes(self) -> int:
+        """About how much memory these take."""
+        return self._engine.rule_counters(self)["bytes"]
+
+    def remove(self) -> None:
+        """Takes it out of the engine; its partial matches go. Matches that were found already are still delivered."""
+        self._engine.remove(self)
+
+    def __repr__(self) -> str:
+        return f"<rule `{self.name}` over {listing(self.text.query.inputs)}>"
+
+
+def rule_name(name: object, query: Query, taken: Collection[str]) -> str:
+    """The name that was given, else the one it publishes under, else `rule_1`, `rule_2`, ..."""
+    if name is None:
+        if len(query.published) == 1 and query.published[0] not in taken:
+            return query.published[0]
+        return next(default for i in range(1, len(taken) + 2) if (default := f"rule_{i}") not in taken)
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"the name of a rule must be a str with something in it, not {name!r}")
+    if name in taken:
+        help = "remove that one first, or give this one another `name=`"
+        raise conflict(f"there is a rule named `{name}` already", help)
+    return name
+
+
+def check_published(rule: RuleText, inputs: Collection[str], publishers: Mapping[str, str]) -> None:
+    """No two rules may publish the same name, and none the name of an input stream."""
+    for name in rule.published:
+        if name in inputs:
+            problem = f"rule `{rule.name}` publishes `{name}`, which is the name of an input stream"
+            raise QueryError(Diagnostic("K306", problem, help=("publish it under another name", "a rule reads only rules added before it")))
+        if name in publishers:
+            problem = f"rule `{rule.name}` publishes `{name}`, and so does rule `{publishers[name]}`"
+            raise QueryError(Diagnostic("K306", problem, help=("publish it under another name",)))
+
+
+def plan_rule(rule: RuleText, live: Live) -> LoadedRule | None:
+    """The rule with tables for the streams it reads, which sees what comes from now on; None while one of them is unknown."""
+    found = {name: live.find(name) for name in rule.query.inputs}
+    streams = {name: place[0] for name, place in found.items() if place is not None}
+    if len(streams) < len(found):
+        return None
+    types = {name: stream.type for name, stream in streams.items()}
+    program = LANGUAGES[rule.query.language].lower(rule.query.files, types, rule.params)
+    header = (QUERY, *header_names(rule.contributors))
+    planned, tables = compile_program(program, rule.outputs, rule.contributors, header)
+    is_bounded = all(state.window < MAX_TICK for stage in planned.stages for state in stage.automaton.states)
+    return loaded_rule(rule, tables, live, live.frontiers.time - 1, is_bounded)
+
+
+def loaded_rule(rule: RuleText, tables: Tables, live: Live, since: int, is_bounded: bool) -> LoadedRule:
+    """What stands around the tables of a rule, all of whose streams are known."""
+    places = [place for source in tables.sources if (place := live.find(source.name)) is not None]
+    streams, level = [stream for stream, _ in places], max([level for _, level in places])
+    for stream in streams:
+        if rule.contributors and stream.name not in live.streams and stream.id is None:
+            problem = f"rule `{rule.name}` shows contributors, but the rule that publishes `{stream.name}` does not"
+            raise conflict(problem, f"add the rule that publishes `{stream.name}` with `contributors=True`")
+    axis = common_axis(streams)
+    schemas = {output.name: result_schema(output.schema, axis, rule.contributors) for output in tables.outputs}
+    names = {output: rule.name if len(schemas) == 1 else f"{rule.name}.{output}" for output in schemas}
+    taken = next((name for name in names.values() if name in live.delivery.names), None)
+    if taken is not None:
+        raise conflict(f"rule `{rule.name}` would have matches named `{taken}`, as another rule has", "give it another `name=`")
+    published = {}
+    for output in tables.outputs:
+        if output.name in rule.published:
+            type_ = StreamType(output.schema, axis)
+            id_ = "_id" if rule.contributors else None
+            data = Data(schemas[output.name], "arrow", None)
+            published[output.name] = OpenStream(output.name, type_, ("_start", "_end"), 0, id_, False, data)
+    results = tuple([(output, names[output], schema) for output, schema in schemas.items()])
+    return LoadedRule(rule.name, tables, level, since, is_bounded, results, published)
+
+
+def same_meaning(one: LoadedRule, tables: Tables, level: int) -> bool:
+    """Would the rule give the same matches with these tables, which may come of another plan?"""
+
+    def meaning(tables: Tables) -> list[tuple[str, object, bytes]]:
+        return [(output.name, output.schema, output.fingerprint) for output in tables.outputs]
+
+    read = {source.name for source in one.tables.sources}
+    return level == one.level and meaning(tables) == meaning(one.tables) and read == {source.name for source in tables.sources}
+
+
+def conflict(message: str, *help: str) -> QueryError:
+    """Rules of one engine that do not go together."""
+    return QueryError(Diagnostic("K307", message, help=help))
+
+
+def of_rule(name: str, error: KeukaError) -> list[Diagnostic]:
+    """The findings about a rule that was added earlier, with its name."""
+    return [replace(finding, message=f"rule `{name}`: {finding.message}") for finding in error.diagnostics]

@@ -1,0 +1,240 @@
+"""Snapshots of an engine as bytes: named sections, each with its own checksum, behind a head with a version.
+
+Comes in: what an engine is made of, as values. Goes out: bytes that a later process, of this or a newer version, turns into the
+same values. A section is JSON, compiled tables (`automaton/tables.py`) or an Arrow IPC stream. What is damaged (K519) or newer
+(K520) is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from keuka.errors import DataError, data_error
+
+VERSION = 1
+_MAGIC = b"KEUKASNP"
+_HEAD = struct.Struct("<8sIII")  # magic, version, number of sections, checksum of these two numbers
+_NUMBERS = struct.Struct("<II")
+_SECTION = struct.Struct("<IQI")  # length of the name, length of the content, checksum of both
+
+
+@dataclass(frozen=True, eq=False)
+class RuleState:
+    """A rule as it was added, and where it stands. `tables` are empty while its streams are unknown."""
+
+    name: str
+    language: str
+    texts: tuple[tuple[str, str], ...]  # name and text of each file
+    params: dict[str, object]
+    outputs: tuple[str, ...] | None
+    contributors: bool
+    since: int
+    level: int
+    is_bounded: bool
+    n_matches: int
+    tables: bytes
+
+
+@dataclass(frozen=True, eq=False)
+class StreamState:
+    """A stream as it was declared, how far it has come, and its rows that wait, in order of arrival."""
+
+    name: str
+    time: tuple[str, ...]
+    lateness: int  # ticks
+    id: str | None
+    unit: str | None
+    frontier: int
+    n_rows: int
+    n_late: int
+    wanted: tuple[str, ...]  # the columns that are in their canonical types in `held`
+    schema: pa.Schema
+    held: pa.Table
+    held_rows: pa.Table  # one column: the number of each waiting row
+    late: pa.Table
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    time: int  # every event with a smaller end was processed
+    promised: int
+    rules: tuple[RuleState, ...]
+    streams: tuple[StreamState, ...]
+    kernels: tuple[tuple[tuple[str, pa.Table], ...], ...]  # by level: the runner's sections
+    found: tuple[pa.Table, ...]  # matches that were not delivered yet
+
+
+def to_bytes(checkpoint: Checkpoint) -> bytes:
+    sections: dict[str, bytes] = {}
+    for i, rule in enumerate(checkpoint.rules):
+        sections[f"rule/{i}/tables"] = rule.tables
+    for i, stream in enumerate(checkpoint.streams):
+        sections[f"stream/{i}/schema"] = stream.schema.serialize().to_pybytes()
+        for part in ("held", "held_rows", "late"):
+            sections[f"stream/{i}/{part}"] = _ipc(getattr(stream, part))
+    for level, kernel in enumerate(checkpoint.kernels):
+        for i, (name, table) in enumerate(kernel):
+            sections[f"kernel/{level}/{i}/{name}"] = _ipc(table)
+    for i, table in enumerate(checkpoint.found):
+        sections[f"found/{i}"] = _ipc(table)
+    return pack({"engine": json.dumps(_facts(checkpoint)).encode(), **sections})
+
+
+def from_bytes(data: bytes) -> Checkpoint:
+    sections = unpack(data)
+    try:
+        return _checkpoint(json.loads(sections["engine"]), sections)
+    except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError, pa.ArrowException) as error:
+        raise _damaged(f"its sections do not fit together: {error!r}") from error
+
+
+# What of a rule and of a stream goes into the JSON section; the rest are sections of their own.
+_RULE = ("name", "language", "texts", "outputs", "contributors", "since", "level", "is_bounded", "n_matches")
+_STREAM = ("name", "time", "lateness", "id", "unit", "frontier", "n_rows", "n_late", "wanted")
+
+
+def _facts(checkpoint: Checkpoint) -> dict[str, Any]:
+    return {
+        "time": checkpoint.time,
+        "promised": checkpoint.promised,
+        "n_levels": len(checkpoint.kernels),
+        "rules": [
+            {**{name: getattr(rule, name) for name in _RULE}, "params": {name: _written(value) for name, value in rule.params.items()}}
+            for rule in checkpoint.rules
+        ],
+        "streams": [{name: getattr(stream, name) for name in _STREAM} for stream in checkpoint.streams],
+    }
+
+
+def _checkpoint(facts: dict[str, Any], sections: Mapping[str, bytes]) -> Checkpoint:
+    kernels = []
+    for level in range(facts["n_levels"]):
+        names = [name for name in sections if name.startswith(f"kernel/{level}/")]
+        kernels.append(tuple([(name.split("/", 3)[3], _table(sections[name])) for name in names]))
+    return Checkpoint(
+        time=int(facts["time"]),
+        promised=int(facts["promised"]),
+        rules=tuple([_rule(rule, sections[f"rule/{i}/tables"]) for i, rule in enumerate(facts["rules"])]),
+        streams=tuple([_stream(stream, i, sections) for i, stream in enumerate(facts["streams"])]),
+        kernels=tuple(kernels),
+        found=tuple([_table(content) for name, content in sections.items() if name.startswith("found/")]),
+    )
+
+
+def _rule(facts: dict[str, Any], tables: bytes) -> RuleState:
+    return RuleState(
+        **{name: facts[name] for name in _RULE if name not in ("texts", "outputs")},
+        texts=tuple([(str(name), str(text)) for name, text in facts["texts"]]),
+        outputs=None if facts["outputs"] is None else tuple(facts["outputs"]),
+        params={name: _read(value) for name, value in facts["params"].items()},
+        tables=tables,
+    )
+
+
+def _stream(facts: dict[str, Any], i: int, sections: Mapping[str, bytes]) -> StreamState:
+    return StreamState(
+        **{name: facts[name] for name in _STREAM if name not in ("time", "wanted")},
+        time=tuple(facts["time"]),
+        wanted=tuple(facts["wanted"]),
+        schema=pa.ipc.read_schema(pa.py_buffer(sections[f"stream/{i}/schema"])),
+        held=_table(sections[f"stream/{i}/held"]),
+        held_rows=_table(sections[f"stream/{i}/held_rows"]),
+        late=_table(sections[f"stream/{i}/late"]),
+    )
+
+
+def _ipc(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def _table(content: bytes) -> pa.Table:
+    table = pa.ipc.open_stream(content).read_all()
+    table.validate(full=True)
+    return table
+
+
+# -- values of parameters ----------------------------------------------------------------------------------------------------
+
+
+def _written(value: Any) -> list[Any]:
+    """A parameter as its kind and something JSON has."""
+    if hasattr(value, "dtype") and hasattr(value, "item"):  # of numpy; its times must not become numbers of nanoseconds
+        value = (value.astype(f"{value.dtype.kind}8[us]") if value.dtype.kind in "mM" else value).item()
+    if isinstance(value, datetime) and value != value:  # pandas' NaT
+        value = None
+    if isinstance(value, datetime | date):
+        return ["datetime" if isinstance(value, datetime) else "date", value.isoformat()]
+    if isinstance(value, timedelta):
+        return ["timedelta", [value.days, value.seconds, value.microseconds]]
+    return ["float", value.hex()] if isinstance(value, float) else ["plain", value]
+
+
+def _read(written: list[Any]) -> object:
+    kind, value = written
+    if kind == "timedelta":
+        return timedelta(*value)
+    if kind == "plain":
+        return value
+    known: dict[str, Callable[[str], object]] = {
+        "datetime": datetime.fromisoformat,
+        "date": date.fromisoformat,
+        "float": float.fromhex,
+    }
+    return known[kind](value)
+
+
+# -- the container -----------------------------------------------------------------------------------------------------------
+
+
+def pack(sections: Mapping[str, bytes]) -> bytes:
+    """Named sections as one piece of bytes."""
+    head = _HEAD.pack(_MAGIC, VERSION, len(sections), zlib.crc32(_NUMBERS.pack(VERSION, len(sections))))
+    pieces = [head]
+    for name, content in sections.items():
+        text = name.encode()
+        pieces += [_SECTION.pack(len(text), len(content), zlib.crc32(content, zlib.crc32(text))), text, content]
+    return b"".join(pieces)
+
+
+def unpack(data: bytes) -> dict[str, bytes]:
+    """The sections that `pack` wrote; K519 or K520 for anything else."""
+    if len(data) < _HEAD.size or data[:8] != _MAGIC:
+        raise _damaged("it does not begin as a snapshot does")
+    _, version, n_sections, checksum = _HEAD.unpack_from(data)
+    if zlib.crc32(_NUMBERS.pack(version, n_sections)) != checksum:
+        raise _damaged("its head was changed")
+    if version > VERSION:
+        message = f"the snapshot has version {version}; this Keuka reads up to version {VERSION}"
+        raise data_error("K520", message, "restore it with the Keuka that made it, or update this one")
+    sections: dict[str, bytes] = {}
+    place = _HEAD.size
+    for _ in range(n_sections):
+        if len(data) - place < _SECTION.size:
+            raise _damaged("it was cut short")
+        n_name, n_content, checksum = _SECTION.unpack_from(data, place)
+        middle = place + _SECTION.size + n_name
+        if n_name + n_content > len(data) - place - _SECTION.size:
+            raise _damaged("it was cut short")
+        text, content = data[place + _SECTION.size : middle], data[middle : middle + n_content]
+        if zlib.crc32(content, zlib.crc32(text)) != checksum:
+            raise _damaged(f"the checksum of section {len(sections) + 1} does not fit")
+        sections[text.decode(errors="replace")] = content
+        place = middle + n_content
+    if place != len(data) or len(sections) != n_sections:
+        raise _damaged("there is more in it than its head says")
+    return sections
+
+
+def _damaged(why: str) -> DataError:
+    return data_error("K519", "the snapshot is damaged", "restore an older one", where=why)

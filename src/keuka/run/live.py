@@ -1,0 +1,370 @@
+"""Loaded rules over streams that are pushed: rows in, whole epochs through the runners, matches out. `engine.py` is its face.
+
+Time goes to the smallest frontier of the streams that rules read. Rules that read other rules' published streams run in a runner
+of their own, one per level: the matches that a step gives on one level are events of the same step on the next.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from keuka.automaton.tables import Tables
+from keuka.errors import KeukaError
+from keuka.events.clocks import show_time, unit_of
+from keuka.events.columns import Int64Array, ticks
+from keuka.events.delivery import Delivery
+from keuka.events.frontiers import BEGINNING, Arrivals, EventBatch, Frontiers, late_rows, ordered, taken
+from keuka.events.intake import Intake
+from keuka.events.order import common_axis, header
+from keuka.events.sources import OpenStream, joined
+from keuka.run import memory
+from keuka.run.checkpoints import StreamState
+from keuka.run.embedded import FEWEST_ROWS, MANY_MATCHES, MOST_ROWS
+from keuka.run.runner import MatchBatch, Runner, Usage
+from keuka.schema import TimeAxis
+
+log = logging.getLogger("keuka")
+
+# Up to so many rows are copied to go through the kernel in one call instead of two: a call costs as much as 1,000 rows.
+FEW_ROWS = 4_096
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedRule:
+    """A rule whose streams are known: its tables, and what stands around them."""
+
+    name: str
+    tables: Tables
+    level: int  # 0 if it reads input streams only, else one more than the highest rule whose stream it reads
+    since: int  # it sees the events of epochs after this tick
+    is_bounded: bool  # every partial match is dropped when it has taken too long
+    outputs: tuple[tuple[str, str, pa.Schema], ...]  # published name, name in `_query`, columns of the results
+    published: dict[str, OpenStream]  # its outputs, as the streams other rules read
+
+
+class LiveStream:
+    """An input stream: its door, the rows that wait, and what came too late."""
+
+    def __init__(self, stream: OpenStream, arrivals: Arrivals, now: float) -> None:
+        self.stream = stream
+        self.intake = Intake(stream)
+        self.arrivals = arrivals
+        self.heard = now  # when it last pushed or promised
+        self.n_late = 0
+        self.late: list[pa.RecordBatch] = []
+
+    @property
+    def n_bytes(self) -> int:
+        """About how much its waiting and late rows take."""
+        n_late = sum([batch.num_rows for batch in self.late])
+        return int((self.arrivals.n_held + n_late) * self.intake.row_bytes)
+
+    def counters(self) -> dict[str, int]:
+        n_rows, n_held = self.intake.n_rows, self.arrivals.n_held
+        return {"events": n_rows, "processed": n_rows - self.n_late - n_held, "waiting": n_held, "late": self.n_late}
+
+
+class Live:
+    """Streams, rules and time of one engine. Whoever calls it sees to it that calls do not overlap."""
+
+    def __init__(self, clock: Callable[[], float], idle_after: float | None, keep_late: bool) -> None:
+        self.clock = clock
+        self.idle_after = idle_after
+        self.keep_late = keep_late
+        self.memory_limit: int | None = None
+        self.streams: dict[str, LiveStream] = {}
+        self.rules: dict[str, LoadedRule] = {}
+        self.n_matches: Counter[str] = Counter()  # by rule
+        self.frontiers = Frontiers(few_rows=FEW_ROWS)
+        self.delivery = Delivery()
+        self.runners: list[Runner] = []  # by level
+        self.promised = BEGINNING  # for streams that are not known yet, too
+        self.is_in_doubt = False  # an exception now leaves rows or partial matches that are neither here nor there
+        self._published: dict[str, tuple[OpenStream, int]] = {}  # streams that rules publish, and the level of their readers
+        self._readers: Counter[str] = Counter()  # how many rules read an input stream
+        self._expected: dict[str, float] = {}  # when a rule first asked for a stream
+        self._published_readers: Counter[str] = Counter()  # how many read a published one
+        self._columns: list[dict[str, tuple[str, ...]]] = []  # by level: what is read of each stream
+        self._wanted: dict[str, tuple[str, ...]] = {}  # what is read of each input stream, on whatever level
+        self._n_published: Counter[str] = Counter()  # events given to the readers of a published stream
+        self._n_rows = FEWEST_ROWS  # of the next step, at the most
+
+    # -- streams and rules -------------------------------------------------------------------------------------------------
+
+    @property
+    def axis(self) -> TimeAxis | None:
+        """The clock of all streams; None while there is none."""
+        return common_axis([live.stream for live in self.streams.values()]) if self.streams else None
+
+    def open(self, stream: OpenStream) -> None:
+        """A stream is known from now on. All streams share one clock."""
+        common_axis([*[live.stream for live in self.streams.values()], stream])
+        arrivals = Arrivals(stream)
+        arrivals.promise(self.promised)
+        self.frontiers.arrivals[stream.name] = arrivals
+        self.streams[stream.name] = LiveStream(stream, arrivals, self.clock())
+
+    def expect(self, names: Iterable[str]) -> None:
+        """A rule will read these input streams, known or not: time goes no further than they have come."""
+        for name in names:
+            self._readers[name] += 1
+            self._expected.setdefault(name, self.clock())
+
+    def forget(self, names: Iterable[str]) -> None:
+        """A rule no longer reads these input streams."""
+        self._readers -= Counter(names)
+
+    @property
+    def unknown(self) -> list[str]:
+        """Streams that rules read and of which nothing is known yet."""
+        return [name for name in self._readers if name not in self.streams]
+
+    def find(self, name: str) -> tuple[OpenStream, int] | None:
+        """A stream that a rule can read, and the least level of a rule that reads it; None if there is none of that name."""
+        live = self.streams.get(name)
+        return (live.stream, 0) if live is not None else self._published.get(name)
+
+    def load(self, rule: LoadedRule) -> None:
+        """The rule runs from now on; if it cannot, nothing has changed."""
+        sources = [place[0] for source in rule.tables.sources if (place := self.find(source.name)) is not None]
+        while len(self.runners) <= rule.level:
+            self.runners.append(Runner((), common_axis(sources)))
+        runner = self.runners[rule.level]
+        for stream in sources:
+            runner.open(stream)
+        runner.load(rule.name, rule.tables, rule.since)
+        try:
+            self._read_columns()
+        except BaseException:
+            runner.unload(rule.name)
+            raise
+        self.rules[rule.name] = rule
+        self._published_readers.update([source.name for source in rule.tables.sources if source.name in self._published])
+        self._published |= {name: (stream, rule.level + 1) for name, stream in rule.published.items()}
+        for output, name, schema in rule.outputs:
+            self.delivery.announce(rule.name, output, name, schema)
+
+    def unload(self, name: str) -> None:
+        """The rule and its partial matches go. Matches already found are still delivered."""
+        rule = self.rules.pop(name)
+        self.runners[rule.level].unload(name)
+        self._read_columns()
+        self._published_readers -= Counter([source.name for source in rule.tables.sources if source.name in self._published])
+        self._published = {name: place for name, place in self._published.items() if name not in rule.published}
+        for output, _, _ in rule.outputs:
+            self.delivery.withdraw(name, output)
+        self.n_matches.pop(name, None)
+
+    def _read_columns(self) -> None:
+        """Looks up what the runners read, and brings the waiting rows of columns that are new into their canonical types."""
+        columns = [runner.columns() for runner in self.runners]
+        wanted: dict[str, tuple[str, ...]] = {}
+        for by_stream in columns:
+            for name, names in by_stream.items():
+                if name in self.streams:
+                    wanted[name] = tuple(dict.fromkeys([*wanted.get(name, ()), *names]))
+        converted = {name: self.streams[name].intake.want(names, self.streams[name].arrivals.runs) for name, names in wanted.items()}
+        for name, runs in converted.items():
+            self.streams[name].arrivals.runs = runs
+        self._columns, self._wanted = columns, wanted
+
+    def usage(self, name: str) -> Usage:
+        return self.runners[self.rules[name].level].usage(name)
+
+    # -- rows and time -----------------------------------------------------------------------------------------------------
+
+    def take(self, name: str, data: Any) -> None:
+        """Takes rows in. If they are refused, nothing has changed."""
+        live = self.streams[name]
+        batches = live.intake.read(data)
+        live.heard = self.clock()
+        floor = self.frontiers.time
+        for raw, batch in batches:
+            frontier = live.arrivals.frontier
+            late = live.arrivals.push(batch, floor)
+            self.is_in_doubt = True
+            if late is not None and name not in self._readers:
+                late = late_rows(batch.end, frontier, live.stream.lateness)  # that time has passed a row matters to nobody
+            if late is not None:
+                self._set_aside(live, raw, batch, late)
+        self.is_in_doubt = False
+
+    def _set_aside(self, live: LiveStream, raw: pa.RecordBatch, batch: EventBatch, late: Int64Array) -> None:
+        if not live.n_late:
+            first = show_time(int(batch.end[late[0]]), live.stream.type.axis)
+            place = live.stream.where(int(batch.rows[late[0]]))
+            remedy = "`engine.late` counts them, `lateness=` allows them"
+            log.warning("rows come too late to be used, the first with the time %s (%s); %s", first, place, remedy)
+        live.n_late += len(late)
+        if self.keep_late:
+            live.late.append(taken(live.stream, raw, late))
+
+    def promise(self, frontier: int, names: Iterable[str]) -> None:
+        """These streams have come to the frontier: nothing before it will be pushed."""
+        now = self.clock()
+        for name in names:
+            self.streams[name].arrivals.promise(frontier)
+            self.streams[name].heard = now
+
+    def frontier(self) -> int:
+        """How far time may go: to the smallest frontier of the streams that rules read and that are not idle."""
+        if self.unknown:
+            return self.frontiers.time
+        counted, awake = self._counted()
+        if awake:
+            return min([live.arrivals.frontier for live in awake])
+        return max([live.arrivals.frontier for live in counted], default=BEGINNING)
+
+    def _counted(self) -> tuple[list[LiveStream], list[LiveStream]]:
+        """The streams whose frontiers count, and those of them that are not idle."""
+        counted = [live for name, live in self.streams.items() if name in self._readers]
+        if not counted:  # without rules nothing waits for a stream of which nothing was heard
+            counted = [live for live in self.streams.values() if live.arrivals.frontier > BEGINNING]
+        if self.idle_after is None:
+            return counted, counted
+        now = self.clock()
+        return counted, [live for live in counted if now - live.heard < self.idle_after]
+
+    def slowest(self) -> tuple[str, float, int] | None:
+        """The stream that time waits for, when it was last heard of, and its frontier; None if there is none."""
+        if self.unknown:
+            name = self.unknown[0]
+            return name, self._expected[name], BEGINNING
+        counted, awake = self._counted()
+        slowest = min(awake or counted, key=lambda live: live.arrivals.frontier, default=None)
+        return None if slowest is None else (slowest.stream.name, slowest.heard, slowest.arrivals.frontier)
+
+    def run(self, frontier: int | None = None) -> None:
+        """Lets time go on as far as it may, or to a given frontier.
+
+        K518 if more memory is held than allowed; what was not processed then still waits.
+        """
+        frontier = self.frontier() if frontier is None else frontier
+        self._check_kernel_memory()
+        self.is_in_doubt = True
+        while step := self.frontiers.step(frontier, self._wanted, self._n_rows):
+            found = self._process(step)
+            if found:
+                self.delivery.collect([(batch.query, batch.output, batch.rows) for batch in found])
+            n_found = 0
+            for batch in found:
+                self.n_matches[batch.query] += batch.rows.num_rows
+                n_found += batch.rows.num_rows
+            # As in a run over files: a query can have many more matches than events.
+            self._n_rows = min(2 * self._n_rows, MOST_ROWS) if n_found < MANY_MATCHES else max(self._n_rows // 4, 1)
+            self._check_kernel_memory()
+        self.is_in_doubt = False
+        if self.memory_limit is not None and self.n_bytes > self.memory_limit:
+            raise self._too_much("the events that were pushed are kept")
+
+    def _process(self, step: dict[str, EventBatch]) -> list[MatchBatch]:
+        if len(self.runners) == 1:
+            return self.runners[0].process(step)
+        found: list[MatchBatch] = []
+        events = dict(step)
+        for level, runner in enumerate(self.runners):
+            mine = {name: events[name] for name in self._columns[level] if name in events}
+            here = runner.process(mine) if mine else []
+            events |= self._published_events(here)
+            found += here
+        return found
+
+    def _published_events(self, found: Sequence[MatchBatch]) -> dict[str, EventBatch]:
+        """Matches as events of the streams that other rules read."""
+        by_stream: dict[str, list[pa.RecordBatch]] = {}
+        for batch in found:
+            if batch.output in self._published_readers and batch.output in self.rules[batch.query].published:
+                by_stream.setdefault(batch.output, []).append(batch.rows)
+        events = {}
+        for name, pieces in by_stream.items():
+            rows = joined(self._published[name][0], pieces)
+            first, n = self._n_published[name], rows.num_rows
+            self._n_published[name] += n
+            events[name] = EventBatch(ticks(rows.column("_start")), ticks(rows.column("_end")), np.arange(first, first + n), rows)
+        return events
+
+    # -- snapshots ---------------------------------------------------------------------------------------------------------
+
+    def state(self, name: str) -> StreamState:
+        """A stream as a value from which `reopen` makes it again."""
+        live = self.streams[name]
+        stream, runs = live.stream, live.arrivals.runs
+        held = [pa.Table.from_batches([joined(stream, [run.table for run in runs])])] if runs else []
+        numbers = np.concatenate([np.empty(0, np.int64), *[run.rows for run in runs]])
+        return StreamState(
+            name=name,
+            time=stream.time,
+            lateness=stream.lateness,
+            id=stream.id,
+            unit=unit_of(stream.type.axis),
+            frontier=live.arrivals.frontier,
+            n_rows=live.intake.n_rows,
+            n_late=live.n_late,
+            wanted=live.intake.wanted,
+            schema=live.intake.schema,
+            held=held[0] if held else live.intake.schema.empty_table(),
+            held_rows=pa.table({"row": numbers}),
+            late=pa.Table.from_batches(live.late, live.intake.schema),
+        )
+
+    def reopen(self, stream: OpenStream, state: StreamState) -> None:
+        """The stream as it was, with the rows that waited."""
+        self.open(stream)
+        live = self.streams[stream.name]
+        live.arrivals.promise(state.frontier)
+        live.intake.n_rows, live.n_late = state.n_rows, state.n_late
+        live.late = state.late.to_batches()
+        live.intake.want(state.wanted, [])
+        rows = state.held_rows.column(0).to_numpy()
+        for batch in state.held.combine_chunks().to_batches():
+            start, end = header(stream, batch, rows)
+            live.arrivals.append(ordered(stream, EventBatch(start, end, rows, batch)))
+
+    # -- counters and memory -----------------------------------------------------------------------------------------------
+
+    def counters(self) -> dict[str, Any]:
+        streams = {name: live.counters() for name, live in self.streams.items()}
+        rules = {name: self.rule_counters(name) for name in self.rules}
+        total = {key: sum([one[key] for one in streams.values()]) for key in ("events", "processed", "waiting", "late")}
+        total |= {key: sum([one[key] for one in rules.values()]) for key in ("matches", "live_instances")}
+        return {**total, "bytes": self.n_bytes, "streams": streams, "rules": rules}
+
+    def rule_counters(self, name: str) -> dict[str, int]:
+        used = self.usage(name) if name in self.rules else Usage(0, 0, 0)
+        return {"matches": self.n_matches[name], "live_instances": used.n_instances, "bytes": used.n_bytes}
+
+    @property
+    def n_bytes(self) -> int:
+        """What partial matches, waiting rows and late rows take."""
+        return self._kernel_bytes + sum([live.n_bytes for live in self.streams.values()])
+
+    @property
+    def _kernel_bytes(self) -> int:
+        return sum([runner.n_bytes for runner in self.runners])
+
+    def check_room(self, name: str) -> None:
+        """May rows of this stream come in? Not if too much is held already, unless others wait for just this stream."""
+        if self.memory_limit is None or self.n_bytes <= self.memory_limit:
+            return
+        live = self.streams.get(name)
+        if self._kernel_bytes > self.memory_limit or (live is not None and live.arrivals.frontier > self.frontier()):
+            raise self._too_much("the batch was not taken: push it again")
+
+    def _check_kernel_memory(self) -> None:
+        if self.memory_limit is not None and self._kernel_bytes > self.memory_limit:
+            self.is_in_doubt = False
+            raise self._too_much("the events that were pushed are kept")
+
+    def _too_much(self, batch: str) -> KeukaError:
+        assert self.memory_limit is not None
+        used = {name: self.usage(name) for name in self.rules}
+        waiting = {name: (live.arrivals.n_held, live.n_bytes) for name, live in self.streams.items()}
+        unbounded = [name for name, rule in self.rules.items() if not rule.is_bounded]
+        return memory.too_much(self.n_bytes, self.memory_limit, used, unbounded, waiting, batch)

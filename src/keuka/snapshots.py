@@ -1,0 +1,120 @@
+"""An engine's rules, streams and partial matches as one value, and back. `run/checkpoints.py` makes bytes of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from keuka.automaton import tables as compiled
+from keuka.diagnostics import SourceText
+from keuka.errors import data_error
+from keuka.events.sources import OpenStream, Stream, open_stream
+from keuka.query import LANGUAGES, Query
+from keuka.rules import RuleText, loaded_rule, plan_rule, same_meaning
+from keuka.run.checkpoints import Checkpoint, RuleState, StreamState
+from keuka.run.live import Live, LoadedRule
+
+log = logging.getLogger("keuka")
+
+
+def checkpoint(rules: Sequence[RuleText], live: Live) -> Checkpoint:
+    """All that is needed to go on from here."""
+    return Checkpoint(
+        time=live.frontiers.time,
+        promised=live.promised,
+        rules=tuple([_state(rule, live.rules.get(rule.name), live.n_matches[rule.name]) for rule in rules]),
+        streams=tuple([live.state(name) for name in live.streams]),
+        kernels=tuple([tuple(runner.snapshot(None)) for runner in live.runners]),
+        found=tuple(live.delivery.pending()),
+    )
+
+
+def _state(rule: RuleText, loaded: LoadedRule | None, n_matches: int) -> RuleState:
+    return RuleState(
+        name=rule.name,
+        language=rule.query.language,
+        texts=tuple([(file.source.name, file.source.text) for file in rule.query.files]),
+        params=dict(rule.params),
+        outputs=rule.outputs,
+        contributors=rule.contributors,
+        since=0 if loaded is None else loaded.since,
+        level=0 if loaded is None else loaded.level,
+        is_bounded=loaded is not None and loaded.is_bounded,
+        n_matches=n_matches,
+        tables=b"" if loaded is None else compiled.to_bytes(loaded.tables),
+    )
+
+
+def resume(checkpoint: Checkpoint, own: Sequence[RuleText], before: Live, live: Live) -> list[RuleText]:
+    """Fills `live` with what the checkpoint holds, and returns the rules of the engine then.
+
+    An engine without rules gets those of the checkpoint. Else its `own` stay: one with the name and meaning of a rule of the
+    checkpoint goes on with that one's tables and partial matches, the others begin anew. `before` is what the engine was.
+    """
+    for state in checkpoint.streams:
+        known = before.streams.get(state.name)
+        live.reopen(_declared(state) if known is None else _agreeing(known.stream, known.intake.schema, state), state)
+    for name, stream in before.streams.items():
+        if name not in live.streams:
+            live.open(stream.stream)
+    live.frontiers.time, live.promised = checkpoint.time, checkpoint.promised
+    states = {state.name: state for state in checkpoint.rules}
+    rules = list(own) or [_text(state) for state in checkpoint.rules]
+    fresh = []
+    for rule in rules:
+        old = states.get(rule.name)
+        loaded = None if old is None or not old.tables else _continued(rule, old, live, is_own=bool(own))
+        if loaded is None or old is None:
+            fresh.append(rule)
+        else:
+            live.load(loaded)
+            live.n_matches[rule.name] = old.n_matches
+    for runner, sections in zip(live.runners, checkpoint.kernels, strict=False):
+        runner.restore(list(sections))
+    for table in checkpoint.found:
+        live.delivery.put_back(table)
+    # Only now, so that the runners do not take old partial matches for theirs.
+    for rule in fresh:
+        loaded = plan_rule(rule, live)
+        if loaded is not None:
+            live.load(loaded)
+    return rules
+
+
+def _continued(rule: RuleText, state: RuleState, live: Live, is_own: bool) -> LoadedRule | None:
+    """The rule with the tables of the snapshot; None if it now means something else."""
+    tables = compiled.from_bytes(state.tables)
+    if is_own:
+        planned = plan_rule(rule, live)
+        if planned is None or not same_meaning(planned, tables, state.level) or rule.contributors != state.contributors:
+            log.warning("rule `%s` is another than in the snapshot, so it begins anew", rule.name)
+            return None
+    if any(live.find(source.name) is None for source in tables.sources):
+        return None
+    return loaded_rule(rule, tables, live, state.since, state.is_bounded)
+
+
+def _text(state: RuleState) -> RuleText:
+    parse = LANGUAGES[state.language].parse
+    query = Query(tuple([parse(SourceText(name, text)) for name, text in state.texts]), state.language)
+    return RuleText(state.name, query, state.params, state.outputs, state.contributors)
+
+
+def _declared(state: StreamState) -> OpenStream:
+    time = state.time[0] if len(state.time) == 1 else (state.time[0], state.time[1])
+    return open_stream(state.name, Stream(state.schema.empty_table(), time, state.lateness, state.id, state.unit))
+
+
+def _agreeing(stream: OpenStream, schema: object, state: StreamState) -> OpenStream:
+    """The stream as this engine declares it, which must be the one of the snapshot in all that the waiting rows depend on."""
+    theirs = _declared(state)
+    for what, one, other in (
+        ("columns", schema, state.schema),
+        ("time", stream.time, theirs.time),
+        ("unit", stream.type.axis.tick_us, theirs.type.axis.tick_us),
+        ("id", stream.id, theirs.id),
+    ):
+        if one != other:
+            problem = f"stream `{state.name}` has another {what} in the snapshot than in this engine"
+            raise data_error("K522", problem, "restore into an engine that declares the stream as it was, or not at all")
+    return stream
