@@ -180,8 +180,7 @@ class Engine:
         """
         with self._turn:
             live = self._live
-            if live.memory_limit is not None:
-                live.check_room(stream)
+            live.check_room(stream)
             if stream not in live.streams:
                 self._meet(stream, data)
             return self._go_on(lambda: live.take(stream, data))

@@ -367,9 +367,9 @@ def _open(query_: Query, streams: Any, said: Mapping[str, Any], type_column: str
     if missing:
         help = (*similar(missing[0], given), f"data was given for {listing(given)}") if given else ("give a dict from stream name to data",)
         raise data_error("K505", f"no data was given for {listing(missing)}, which the query reads", *help)
-    described = {name: described(name, given[name], said) for name in wanted}
-    check_shared({name: stream.data for name, stream in described.items()})
-    return tuple([open_stream(name, stream) for name, stream in described.items()])
+    streams_ = {name: described(name, given[name], said) for name in wanted}
+    check_shared({name: stream.data for name, stream in streams_.items()})
+    return tuple([open_stream(name, stream) for name, stream in streams_.items()])
 
 
 def described(name: str, data: Any, said: Mapping[str, Any]) -> Stream:

@@ -10,13 +10,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from keuka.errors import DataError, data_error
-from keuka.events.columns import Int64Array, UnfitError, canonical, damaged, ticks
+from keuka.events.columns import UnfitError, canonical, damaged, ticks
 from keuka.events.files import place
-from keuka.events.frontiers import EventBatch
+from keuka.events.frontiers import EventBatch, Rows
 from keuka.events.order import header
 from keuka.events.sources import OpenStream
 from keuka.events.tables import to_arrow
@@ -78,7 +77,7 @@ class Intake:
         return schema[index]
 
     def _events(self, batch: pa.RecordBatch, first: int) -> EventBatch:
-        rows = np.arange(first, first + batch.num_rows, dtype=np.int64)
+        rows = range(first, first + batch.num_rows)
         try:
             batch.validate()
         except pa.ArrowInvalid as error:
@@ -91,7 +90,7 @@ class Intake:
         table = self._converted(batch, rows, self._conversions) if self._conversions else batch
         return EventBatch(start, end, rows, table)
 
-    def _converted(self, batch: pa.RecordBatch, rows: Int64Array, indices: list[int]) -> pa.RecordBatch:
+    def _converted(self, batch: pa.RecordBatch, rows: Rows, indices: list[int]) -> pa.RecordBatch:
         arrays = batch.columns
         for i in indices:
             name = self.schema.names[i]

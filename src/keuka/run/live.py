@@ -20,7 +20,7 @@ from keuka.errors import KeukaError
 from keuka.events.clocks import show_time, unit_of
 from keuka.events.columns import Int64Array, ticks
 from keuka.events.delivery import Delivery
-from keuka.events.frontiers import BEGINNING, Arrivals, EventBatch, Frontiers, late_rows, ordered, taken
+from keuka.events.frontiers import BEGINNING, Arrivals, EventBatch, Frontiers, late_rows, ordered, row_numbers, taken
 from keuka.events.intake import Intake
 from keuka.events.order import common_axis, header
 from keuka.events.sources import OpenStream, joined
@@ -85,15 +85,18 @@ class Live:
         self.frontiers = Frontiers(few_rows=FEW_ROWS)
         self.delivery = Delivery()
         self.runners: list[Runner] = []  # by level
+        self.unknown: list[str] = []  # streams that rules read and whose columns nobody has said yet
         self.promised = BEGINNING  # for streams that are not known yet, too
         self.is_in_doubt = False  # an exception now leaves rows or partial matches that are neither here nor there
         self._published: dict[str, tuple[OpenStream, int]] = {}  # streams that rules publish, and the level of their readers
         self._readers: Counter[str] = Counter()  # how many rules read an input stream
+        self._read: list[LiveStream] = []  # the streams among them that are known
         self._expected: dict[str, float] = {}  # when a rule first asked for a stream
         self._published_readers: Counter[str] = Counter()  # how many read a published one
         self._columns: list[dict[str, tuple[str, ...]]] = []  # by level: what is read of each stream
         self._wanted: dict[str, tuple[str, ...]] = {}  # what is read of each input stream, on whatever level
         self._n_published: Counter[str] = Counter()  # events given to the readers of a published stream
+        self._is_full = False  # the limit was reached by the last call
         self._n_rows = FEWEST_ROWS  # of the next step, at the most
 
     # -- streams and rules -------------------------------------------------------------------------------------------------
@@ -110,21 +113,23 @@ class Live:
         arrivals.promise(self.promised)
         self.frontiers.arrivals[stream.name] = arrivals
         self.streams[stream.name] = LiveStream(stream, arrivals, self.clock())
+        self._count_readers()
 
     def expect(self, names: Iterable[str]) -> None:
         """A rule will read these input streams, known or not: time goes no further than they have come."""
         for name in names:
             self._readers[name] += 1
             self._expected.setdefault(name, self.clock())
+        self._count_readers()
 
     def forget(self, names: Iterable[str]) -> None:
         """A rule no longer reads these input streams."""
         self._readers -= Counter(names)
+        self._count_readers()
 
-    @property
-    def unknown(self) -> list[str]:
-        """Streams that rules read and of which nothing is known yet."""
-        return [name for name in self._readers if name not in self.streams]
+    def _count_readers(self) -> None:
+        self.unknown = [name for name in self._readers if name not in self.streams]
+        self._read = [live for name, live in self.streams.items() if name in self._readers]
 
     def find(self, name: str) -> tuple[OpenStream, int] | None:
         """A stream that a rule can read, and the least level of a rule that reads it; None if there is none of that name."""
@@ -217,6 +222,8 @@ class Live:
         """How far time may go: to the smallest frontier of the streams that rules read and that are not idle."""
         if self.unknown:
             return self.frontiers.time
+        if self._read and self.idle_after is None:
+            return min([live.arrivals.frontier for live in self._read])
         counted, awake = self._counted()
         if awake:
             return min([live.arrivals.frontier for live in awake])
@@ -224,9 +231,8 @@ class Live:
 
     def _counted(self) -> tuple[list[LiveStream], list[LiveStream]]:
         """The streams whose frontiers count, and those of them that are not idle."""
-        counted = [live for name, live in self.streams.items() if name in self._readers]
-        if not counted:  # without rules nothing waits for a stream of which nothing was heard
-            counted = [live for live in self.streams.values() if live.arrivals.frontier > BEGINNING]
+        # Without rules nothing waits for a stream of which nothing was heard.
+        counted = self._read or [live for live in self.streams.values() if live.arrivals.frontier > BEGINNING]
         if self.idle_after is None:
             return counted, counted
         now = self.clock()
@@ -247,7 +253,8 @@ class Live:
         K518 if more memory is held than allowed; what was not processed then still waits.
         """
         frontier = self.frontier() if frontier is None else frontier
-        self._check_kernel_memory()
+        if self._is_full:
+            self._check_kernel_memory()
         self.is_in_doubt = True
         while step := self.frontiers.step(frontier, self._wanted, self._n_rows):
             found = self._process(step)
@@ -297,7 +304,7 @@ class Live:
         live = self.streams[name]
         stream, runs = live.stream, live.arrivals.runs
         held = [pa.Table.from_batches([joined(stream, [run.table for run in runs])])] if runs else []
-        numbers = np.concatenate([np.empty(0, np.int64), *[run.rows for run in runs]])
+        numbers = np.concatenate([np.empty(0, np.int64), *[row_numbers(run.rows) for run in runs]])
         return StreamState(
             name=name,
             time=stream.time,
@@ -351,7 +358,8 @@ class Live:
 
     def check_room(self, name: str) -> None:
         """May rows of this stream come in? Not if too much is held already, unless others wait for just this stream."""
-        if self.memory_limit is None or self.n_bytes <= self.memory_limit:
+        self._is_full = self._is_full and self.memory_limit is not None and self.n_bytes > self.memory_limit
+        if not self._is_full or self.memory_limit is None:
             return
         live = self.streams.get(name)
         if self._kernel_bytes > self.memory_limit or (live is not None and live.arrivals.frontier > self.frontier()):
@@ -364,6 +372,7 @@ class Live:
 
     def _too_much(self, batch: str) -> KeukaError:
         assert self.memory_limit is not None
+        self._is_full = True
         used = {name: self.usage(name) for name in self.rules}
         waiting = {name: (live.arrivals.n_held, live.n_bytes) for name, live in self.streams.items()}
         unbounded = [name for name, rule in self.rules.items() if not rule.is_bounded]
