@@ -50,13 +50,13 @@ def by_reference(program: Program, rows: Rows) -> Outcome:
 def by_match(program: Program, text: str, rows: Rows) -> Outcome:
     """Each output by the public call, which also promises the order of `_end`."""
     streams = {s: keuka.Stream(table(s, rows[s]), time=SHAPES[s].time) for s in keuka.cel(text).inputs}
-    sources = _rows_by_id(rows)
+    sources = rows_by_id(rows)
 
     def results(name: str, operator: Operator) -> Bag:
         found = keuka.match(text, streams, language="cel", output=name or None, contributors=True)
         ends = found.column("_end").to_pylist()
         assert ends == sorted(ends), f"not in the order of `_end`: {ends}\n{text}\n{rows}"
-        return _bag_of_table(found, sources)
+        return bag_of_table(found, sources)
 
     return _each(program, results)
 
@@ -65,11 +65,11 @@ def by_plan(
     program: Program, rows: Rows, data: Callable[[str], Any] | None = None, chunk_rows: int = BATCH_ROWS, **options: Any
 ) -> Outcome:
     """Each output by a plan with the given options. `data` gives a stream as the engine is to read it: a table, a reader."""
-    sources = _rows_by_id(rows)
+    sources = rows_by_id(rows)
 
     def results(name: str, operator: Operator) -> Bag:
         batches = _run(name, operator, data or (lambda s: table(s, rows[s])), chunk_rows, **options)
-        return _bag_of_table(pa.Table.from_batches(batches), sources) if batches else Counter()
+        return bag_of_table(pa.Table.from_batches(batches), sources) if batches else Counter()
 
     return _each(program, results)
 
@@ -93,12 +93,12 @@ def _run(name: str, operator: Operator, data: Callable[[str], Any], chunk_rows: 
 def by_match_all(text: str, rows: Rows) -> Outcome | str:
     """All outputs in one pass; an overflow in one of them is the end of all."""
     streams = {s: keuka.Stream(table(s, rows[s]), time=SHAPES[s].time) for s in keuka.cel(text).inputs}
-    sources = _rows_by_id(rows)
+    sources = rows_by_id(rows)
     try:
         results = keuka.match_all(text, streams, language="cel", contributors=True)
     except DataError as error:
         return error.code
-    return {name: _bag_of_table(found, sources) for name, found in results.items()}
+    return {name: bag_of_table(found, sources) for name, found in results.items()}
 
 
 def _each(program: Program, results: Callable[[str, Operator], Results]) -> dict[str, Results | str]:
@@ -111,7 +111,7 @@ def _each(program: Program, results: Callable[[str, Operator], Results]) -> dict
     return found
 
 
-def _rows_by_id(rows: Rows) -> dict[tuple[str, str], Row]:
+def rows_by_id(rows: Rows) -> dict[tuple[str, str], Row]:
     """What the engine calls each row; equal rows have different ids."""
     streams = {s: keuka.Stream(table(s, rows[s]), time=SHAPES[s].time) for s in SHAPES}
     found = keuka.match_all("; ".join([f"FROM {s} PUBLISH All-{s}" for s in SHAPES]), streams, language="cel", contributors=True)
@@ -122,7 +122,7 @@ def _rows_by_id(rows: Rows) -> dict[tuple[str, str], Row]:
     }
 
 
-def _bag_of_table(results: pa.Table, sources: Mapping[tuple[str, str], Row]) -> Bag:
+def bag_of_table(results: pa.Table, sources: Mapping[tuple[str, str], Row]) -> Bag:
     columns = [results.column(i).to_pylist() for i in range(results.num_columns)]
     found = []
     for *payload, start, end, _, contributors in zip(*columns, strict=True):
@@ -132,10 +132,10 @@ def _bag_of_table(results: pa.Table, sources: Mapping[tuple[str, str], Row]) -> 
 
 
 def _bag(results: Iterable[Result]) -> Bag:
-    return Counter([(_plain(payload), start, end, tuple([(s, _plain(r)) for s, r in rows])) for payload, start, end, rows in results])
+    return Counter([(plain(payload), start, end, tuple([(s, plain(r)) for s, r in rows])) for payload, start, end, rows in results])
 
 
-def _plain(row: Iterable[Any]) -> Row:
+def plain(row: Iterable[Any]) -> Row:
     """NaN equals itself and the zeros each other, as in the engine; but 1, 1.0 and True differ."""
     return tuple([(type(v).__name__, "NaN" if isinstance(v, float) and math.isnan(v) else v) for v in row])
 

@@ -78,7 +78,7 @@ class Arrivals:
             batch = reordered(self.stream, batch, np.delete(np.arange(len(batch)), late))
         if len(batch):
             self.append(batch if in_order else ordered(self.stream, batch))
-            self.promise(largest - self.stream.lateness)
+        self.promise(largest - self.stream.lateness)
         return late
 
     def append(self, run: EventBatch) -> None:
