@@ -1,6 +1,7 @@
 """Live use: rules that are added and removed while streams are pushed. `run/live.py` does the work.
 
-Here are the calls users make, one at a time whatever threads they come from, and the way of a rule from its text to loaded tables.
+Here are the calls users make, let in one at a time whatever threads they come from; `rules.py` brings a rule from its text to
+tables, `snapshots.py` an engine to a value and back.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from keuka.events.intake import memory_table
 from keuka.events.sources import OpenStream, Stream, open_stream
 from keuka.query import Query, described
 from keuka.query import query as as_query
-from keuka.rules import Rule, RuleText, check_published, conflict, of_rule, plan_rule, rule_name
+from keuka.rules import Rule, RuleSpec, check_published, conflict, of_rule, plan_rule, rule_name
 from keuka.run import checkpoints
 from keuka.run.live import Live
 from keuka.run.memory import limit_bytes
@@ -38,12 +39,12 @@ log = logging.getLogger("keuka")
 
 @dataclass(frozen=True)
 class Waiting:
-    """What an engine waits for: a stream, at which time of events, and since when.
+    """What the events of an engine wait for.
 
     stream: the stream that holds time back.
-    time: how far it has come: events from this time on wait. None if nothing was heard of it.
-    since: when it last pushed or was advanced.
-    n_events: how many events wait.
+    time: how far it has come: events from this time on wait. None if it has not come anywhere yet.
+    since: when it was last heard of, by the clock on the wall.
+    n_events: how many events wait, of all streams.
     """
 
     stream: str
@@ -53,13 +54,13 @@ class Waiting:
 
 
 class Engine:
-    """Queries over live streams: push events, get matches.
+    """Queries over live streams: events are pushed in, matches come out.
 
-    streams: what is known of streams beforehand, by name: an empty table or a schema, or a `Stream` of one that says more. Other
-        streams take their columns from the first batch that is pushed.
+    streams: what is known of streams beforehand, by name: a schema or an empty table, or a `Stream` of one that says more. A stream
+        that is not named here takes its columns from the first batch that is pushed.
     time, lateness, unit: as in `match`, for all streams that do not say it themselves.
-    memory_limit: how much partial matches and waiting events may take, for example "4 GB". Reached, calls raise K518 and the engine
-        can go on when a rule is removed or the limit raised.
+    memory_limit: how much partial matches and waiting events may take, for example "4 GB". When it is reached a call raises K518;
+        the engine goes on after a rule is removed or the limit is raised.
     idle_after: a stream that was silent for so long, for example "10 s", no longer holds time back.
     contributors: results of rules that do not say otherwise have `_id` and `_contributors`.
     keep_late: rows that come too late are kept for `take_late`.
@@ -89,12 +90,14 @@ class Engine:
         keep_late: bool = False,
         _clock: Callable[[], float] = clock.monotonic,
     ) -> None:
+        if streams is not None and not isinstance(streams, Mapping):
+            raise TypeError(f"streams must be a dict from name to schema, table or Stream, not {type(streams).__name__}")
         self._said = {"time": time, "lateness": lateness, "unit": unit}
         self._contributors = bool(contributors)
+        self._turn = Turn()
         self._rules: dict[str, Rule] = {}
         self._publishers: dict[str, str] = {}  # published stream -> the rule that publishes it
         self._live = Live(_clock, None if idle_after is None else seconds_of("idle_after", idle_after), bool(keep_late))
-        self._turn = Turn()
         self._live.memory_limit = limit_bytes(memory_limit)
         for name, data in (streams or {}).items():
             self._live.open(self._declared(name, data))
@@ -111,37 +114,46 @@ class Engine:
         contributors: bool | None = None,
         language: str | None = None,
     ) -> Rule:
-        """Runs a query from now on: over events that time has not passed yet, and those to come.
+        """Runs a query from now on. It sees the events that time has not passed yet, and those to come.
 
-        query, params, language: as in `match`. The query may read streams that rules before it publish.
+        query, params, language: as in `match`. The query may also read streams that rules before it publish.
         name: what the rule is called in `_query` and in messages; by default the name it publishes under, else `rule_1`, ...
         outputs: which of its queries have results, by published name; by default all.
+        contributors: add `_id` and `_contributors` to its results; by default as the engine says.
 
         Mistakes of the query are raised here if the streams it reads are known, else by the `push` that makes them known.
+
+        >>> import keuka
+        >>> engine = keuka.Engine(time="t")
+        >>> engine.add("SELECT n FROM FILTER {n > :least} (S) PUBLISH Large", params={"least": 5})
+        <rule `Large` over `S`>
         """
         parsed = query if isinstance(query, Query) else as_query(query, language)
         if outputs is not None and (isinstance(outputs, str) or not outputs):
-            raise TypeError("outputs must be a list of published names with at least one in it")
+            raise TypeError("outputs must be a list with at least one published name in it")
+        if params is not None and not isinstance(params, Mapping):
+            raise TypeError(f"params must be a dict from name to value, not {type(params).__name__}")
         with self._turn:
-            text = RuleText(
+            spec = RuleSpec(
                 rule_name(name, parsed, self._rules),
                 parsed,
                 dict(params or {}),
                 None if outputs is None else tuple(outputs),
                 self._contributors if contributors is None else bool(contributors),
             )
-            check_published(text, {*self._live.streams, *self._live.unknown}, self._publishers)
-            rule = Rule(self, text, {name: self._publishers[name] for name in parsed.inputs if name in self._publishers})
-            loaded = plan_rule(text, self._live)
+            check_published(spec, {*self._live.streams, *self._live.unknown}, self._publishers)
+            loaded = plan_rule(spec, self._live)
             if loaded is not None:
                 self._live.load(loaded)
-            self._enter(rule)
-            return rule
+            return self._enter(spec)
 
-    def _enter(self, rule: Rule) -> None:
+    def _enter(self, spec: RuleSpec, known: Rule | None = None) -> Rule:
+        publishers = {name: self._publishers[name] for name in spec.query.inputs if name in self._publishers}
+        rule = known or Rule(self, spec, publishers)
+        self._rules[spec.name] = rule
+        self._publishers |= dict.fromkeys(spec.published, spec.name)
         self._live.expect(rule.streams)
-        self._rules[rule.name] = rule
-        self._publishers |= dict.fromkeys(rule.text.published, rule.name)
+        return rule
 
     @property
     def rules(self) -> dict[str, Rule]:
@@ -149,16 +161,16 @@ class Engine:
         return dict(self._rules)
 
     def remove(self, rule: Rule | str) -> None:
-        """Takes a rule out; its partial matches go. Matches that were found already are still delivered."""
+        """Takes a rule out; its partial matches go. Matches found before are still delivered."""
+        name = rule if isinstance(rule, str) else rule.name
         with self._turn:
-            rule = self._rules.get(rule, rule) if isinstance(rule, str) else rule
-            if isinstance(rule, str) or self._rules.get(rule.name) is not rule:
-                name = rule if isinstance(rule, str) else rule.name
-                raise conflict(f"there is no such rule `{name}` in the engine", *similar(name, self._rules))
-            readers = [other.name for other in self._rules.values() if rule.name in other.publishers.values()]
+            known = self._rules.get(name)
+            if known is None or (known is not rule and not isinstance(rule, str)):
+                raise conflict(f"the engine has no such rule `{name}`", *similar(name, self._rules))
+            readers = [other.name for other in self._rules.values() if name in other.publishers.values()] if known.spec.published else []
             if readers:
-                raise conflict(f"rule `{rule.name}` cannot be removed: {listing(readers)} read what it publishes", "remove these first")
-            self._drop(rule)
+                raise conflict(f"rule `{name}` cannot be removed: {listing(readers)} read what it publishes", "remove these first")
+            self._drop(known)
 
     def _drop(self, rule: Rule) -> None:
         rule.final_matches = self._live.n_matches[rule.name]
@@ -166,15 +178,16 @@ class Engine:
             self._live.unload(rule.name)
         self._live.forget(rule.streams)
         del self._rules[rule.name]
-        self._publishers = {name: publisher for name, publisher in self._publishers.items() if publisher != rule.name}
+        for name in rule.spec.published:
+            del self._publishers[name]
 
     # -- events and time ---------------------------------------------------------------------------------------------------
 
     def push(self, stream: str, data: Any) -> Matches:
         """Takes events of a stream and returns the matches that became certain.
 
-        data: a RecordBatch or Table, a pandas or polars frame, or a list of dicts. Rows may come in any order within the lateness of
-            the stream; a batch counts as its rows one after the other. The events of the latest tick wait until a later one comes.
+        data: a RecordBatch or Table, a pandas or polars frame, or a list of dicts. Its rows count one after the other, and may be out
+            of order by the lateness of the stream. The events of the latest tick wait until there is a later one.
 
         A push that raises an error has taken nothing, but for K518, which says what became of the batch.
         """
@@ -186,32 +199,40 @@ class Engine:
             return self._go_on(lambda: live.take(stream, data))
 
     def advance(self, time: Any, *, stream: str | None = None) -> Matches:
-        """Promises that all events up to and including this time have been pushed, of one stream or of all.
+        """Promises that all events up to this time, and at it, have been pushed: of one stream, or of all.
 
-        time: a datetime, ISO text, or a tick. Events up to it that come later are late.
+        time: a datetime, ISO text, or a tick. An event with that time or an earlier one is late afterwards.
+
+        >>> import keuka
+        >>> engine = keuka.Engine(time="t")
+        >>> rule = engine.add("SELECT n FROM S", name="all")
+        >>> engine.push("S", [{"t": 1, "n": 7}])
+        <0 matches>
+        >>> engine.advance(1)
+        <1 match: 1 of `all`>
         """
         with self._turn:
             live = self._live
             names = list(live.streams) if stream is None else [self._known(stream)]
-            if live.axis is None:
+            axis = live.axis
+            if axis is None:
                 problem = "no stream is known yet, so the engine has no clock"
                 raise data_error("K505", problem, "declare one, `Engine(streams={...})`, or push events first")
-            frontier = tick_of(time, live.axis) + 1
+            frontier = tick_of(time, axis) + 1
             if stream is None:
                 live.promised = max(live.promised, frontier)
             return self._go_on(lambda: live.promise(frontier, names))
 
     def poll(self) -> Matches:
-        """Lets time go on where it can without new events, because a stream became idle or a rule was removed."""
+        """Lets time go on where it can without new events: after a stream became idle, a rule was removed, a limit raised."""
         with self._turn:
             return self._go_on()
 
     def close(self) -> Matches:
-        """Lets time go to its end and returns the last matches. The engine cannot be used afterwards."""
+        """Lets time go to its end and returns the last matches. No more events can be pushed."""
         with self._turn:
             live = self._live
-            live.promise(INFINITE, live.streams)
-            matches = self._go_on(frontier=INFINITE)
+            matches = self._go_on(lambda: live.promise(INFINITE, live.streams), frontier=INFINITE)
             never = [name for name in self._rules if name not in live.rules]
             if never:
                 log.warning("no events came of %s, so %s never ran", listing(live.unknown), listing(never))
@@ -244,38 +265,37 @@ class Engine:
         stream = described(name, data, self._said)
         table = stream.data.empty_table() if isinstance(stream.data, pa.Schema) else memory_table(name, stream.data, stream.time)
         if table.num_rows:
-            problem = f"a declared stream has no events yet, but the table has {table.num_rows:,} rows"
-            raise data_error("K512", problem, "give its schema, or an empty table, and `push` the rows", where=place(name, None))
+            problem = f"a declared stream has no events yet, but this table has {table.num_rows:,} rows"
+            raise data_error("K512", problem, "declare the schema or an empty table, and `push` the rows", where=place(name, None))
         return self._opened(name, replace(stream, data=table))
 
     def _opened(self, name: str, stream: Stream) -> OpenStream:
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a stream must be a str, not {type(name).__name__}")
         if stream.sort:
-            raise data_error("K515", "`sort=` is for files and readers", "say how late rows may come: `lateness=`", where=place(name, None))
+            problem = "`sort=` is for files and readers that are read to their end"
+            raise data_error("K515", problem, "say how late rows may come: `lateness=`", where=place(name, None))
         if name in self._publishers:
-            problem = f"`{name}` is the stream that rule `{self._publishers[name]}` publishes, so nothing can be pushed into it"
+            problem = f"rule `{self._publishers[name]}` publishes `{name}`, so nothing can be pushed into it"
             raise QueryError(Diagnostic("K306", problem, help=("push under another name",)))
         return open_stream(name, stream)
 
     def _meet(self, name: str, data: Any) -> None:
         """The first batch of a stream says what its columns are; then the rules that waited for it can be planned."""
-        if not isinstance(name, str):
-            raise TypeError(f"the name of a stream must be a str, not {type(name).__name__}")
         stream = described(name, data, self._said)
         table = memory_table(name, stream.data, stream.time)
         self._live.open(self._opened(name, replace(stream, data=table.slice(0, 0))))
         findings: list[Diagnostic] = []
-        for rule in list(self._rules.values()):
-            if rule.name in self._live.rules:
-                continue
+        for rule in [rule for rule in self._rules.values() if rule.name not in self._live.rules]:
             try:
-                loaded = plan_rule(rule.text, self._live)
+                loaded = plan_rule(rule.spec, self._live)
                 if loaded is not None:
                     self._live.load(loaded)
             except KeukaError as error:
                 findings += of_rule(rule.name, error)
                 self._drop(rule)
         if findings:
-            last = "the rule was taken out of the engine; the batch was not taken: push it again"
+            last = "the rule was taken out of the engine, and the batch was not taken: push it again"
             raise QueryError(*findings[:-1], replace(findings[-1], help=(*findings[-1].help, last)))
 
     def _known(self, name: str) -> str:
@@ -297,16 +317,16 @@ class Engine:
 
     @property
     def time(self) -> Any:
-        """All events before this time have been processed. None before the first."""
+        """Every event before this time has been processed. None before the first, and at the end of time."""
         return self._event_time(self._live.frontiers.time)
 
     def _event_time(self, tick: int) -> Any:
         axis = self._live.axis
-        return None if axis is None or tick in (BEGINNING, INFINITE) else time_of(tick, axis)
+        return None if axis is None or not BEGINNING < tick < INFINITE else time_of(tick, axis)
 
     def waiting(self) -> Waiting | None:
         """Which stream events wait for, and since when; None if no event waits."""
-        with self._turn:
+        with self._turn.look():
             live = self._live
             n_events = sum([stream.arrivals.n_held for stream in live.streams.values()])
             slowest = live.slowest()
@@ -319,33 +339,34 @@ class Engine:
     @property
     def late(self) -> dict[str, int]:
         """How many rows of each stream came too late to be used."""
-        return {name: live.n_late for name, live in self._live.streams.items()}
+        with self._turn.look():
+            return {name: live.n_late for name, live in self._live.streams.items()}
 
     def take_late(self, stream: str) -> pa.Table:
         """The late rows of a stream since the last time, as they were pushed. They are kept only with `keep_late=True`."""
-        with self._turn:
+        with self._turn.look():
             live = self._live.streams[self._known(stream)]
             late, live.late = live.late, []
             return pa.Table.from_batches(late, live.intake.schema)
 
     def counters(self) -> dict[str, Any]:
         """Events that came, were processed, wait, were late; matches; what is held. As a whole, by stream and by rule."""
-        with self._turn:
-            return self._live.counters()
+        with self._turn.look():
+            return self._live.counters(self._rules)
 
     def rule_counters(self, rule: Rule) -> dict[str, int]:
         """The counters of one rule, also of one that was removed."""
-        if self._rules.get(rule.name) is not rule:
-            return {"matches": rule.final_matches, "live_instances": 0, "bytes": 0}
-        with self._turn:
+        with self._turn.look():
+            if self._rules.get(rule.name) is not rule:
+                return {"matches": rule.final_matches, "live_instances": 0, "bytes": 0}
             return self._live.rule_counters(rule.name)
 
     # -- snapshots ---------------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> bytes:
-        """The engine between two calls, as bytes: rules, partial matches, events that wait, and matches not delivered yet."""
+        """The engine between two calls, as bytes: rules, partial matches, events that wait, matches not delivered yet."""
         with self._turn:
-            return checkpoints.to_bytes(checkpoint([rule.text for rule in self._rules.values()], self._live))
+            return checkpoints.to_bytes(checkpoint([rule.spec for rule in self._rules.values()], self._live))
 
     def restore(self, snapshot: bytes) -> None:
         """Goes back to a snapshot, also one of another process. What came after it must be pushed again.
@@ -354,21 +375,16 @@ class Engine:
         name and with the same meaning go on where it was taken, the others begin anew.
         """
         value = checkpoints.from_bytes(snapshot)
-        self._turn.begin()
-        try:
+        with self._turn.again():
             live = Live(self._live.clock, self._live.idle_after, self._live.keep_late)
             live.memory_limit = self._live.memory_limit
-            texts = resume(value, [rule.text for rule in self._rules.values()], self._live, live)
+            specs = resume(value, [rule.spec for rule in self._rules.values()], self._live, live)
             known, self._rules, self._publishers, self._live = self._rules, {}, {}, live
-            for text in texts:
-                publishers = {name: self._publishers[name] for name in text.query.inputs if name in self._publishers}
-                self._enter(known.get(text.name) or Rule(self, text, publishers))
-            self._turn.failure = None
-        finally:
-            self._turn.end()
+            for spec in specs:
+                self._enter(spec, known.get(spec.name))
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("an engine cannot be pickled; send `engine.snapshot()`, and `restore` it in a new engine")
+        raise TypeError("an engine cannot be pickled; send `engine.snapshot()` instead, and `restore` it in a new engine")
 
     def __repr__(self) -> str:
         return f"<engine with {listing(self._rules) or 'no rules'}>"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import TYPE_CHECKING
 
 from keuka.automaton.tables import Tables
 from keuka.diagnostics import Diagnostic, listing
 from keuka.errors import KeukaError, QueryError
 from keuka.events.delivery import QUERY
+from keuka.events.frontiers import BEGINNING
 from keuka.events.matches import header_names, result_schema
 from keuka.events.order import common_axis
 from keuka.events.sources import OpenStream
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class RuleText:
+class RuleSpec:
     """A rule as it was added."""
 
     name: str
@@ -41,20 +43,20 @@ class RuleText:
 class Rule:
     """A query that an engine runs. Made by `Engine.add`."""
 
-    def __init__(self, engine: Engine, text: RuleText, publishers: dict[str, str]) -> None:
-        self.text = text
+    def __init__(self, engine: Engine, spec: RuleSpec, publishers: dict[str, str]) -> None:
+        self.spec = spec
         self.publishers = publishers  # streams it reads that rules publish, and these rules
         self.final_matches = 0
         self._engine = engine
 
     @property
     def name(self) -> str:
-        return self.text.name
+        return self.spec.name
 
     @property
     def streams(self) -> tuple[str, ...]:
         """The input streams it reads."""
-        return tuple([name for name in self.text.query.inputs if name not in self.publishers])
+        return tuple([name for name in self.spec.query.inputs if name not in self.publishers])
 
     @property
     def matches(self) -> int:
@@ -76,7 +78,7 @@ class Rule:
         self._engine.remove(self)
 
     def __repr__(self) -> str:
-        return f"<rule `{self.name}` over {listing(self.text.query.inputs)}>"
+        return f"<rule `{self.name}` over {listing(self.spec.query.inputs)}>"
 
 
 def rule_name(name: object, query: Query, taken: Collection[str]) -> str:
@@ -84,7 +86,7 @@ def rule_name(name: object, query: Query, taken: Collection[str]) -> str:
     if name is None:
         if len(query.published) == 1 and query.published[0] not in taken:
             return query.published[0]
-        return next(default for i in range(1, len(taken) + 2) if (default := f"rule_{i}") not in taken)
+        return next(default for i in count(len(taken) + 1) if (default := f"rule_{i}") not in taken)
     if not isinstance(name, str) or not name:
         raise TypeError(f"the name of a rule must be a str with something in it, not {name!r}")
     if name in taken:
@@ -93,7 +95,7 @@ def rule_name(name: object, query: Query, taken: Collection[str]) -> str:
     return name
 
 
-def check_published(rule: RuleText, inputs: Collection[str], publishers: Mapping[str, str]) -> None:
+def check_published(rule: RuleSpec, inputs: Collection[str], publishers: Mapping[str, str]) -> None:
     """No two rules may publish the same name, and none the name of an input stream."""
     for name in rule.published:
         if name in inputs:
@@ -104,7 +106,7 @@ def check_published(rule: RuleText, inputs: Collection[str], publishers: Mapping
             raise QueryError(Diagnostic("K306", problem, help=("publish it under another name",)))
 
 
-def plan_rule(rule: RuleText, live: Live) -> LoadedRule | None:
+def plan_rule(rule: RuleSpec, live: Live) -> LoadedRule | None:
     """The rule with tables for the streams it reads, which sees what comes from now on; None while one of them is unknown."""
     found = {name: live.find(name) for name in rule.query.inputs}
     streams = {name: place[0] for name, place in found.items() if place is not None}
@@ -115,10 +117,10 @@ def plan_rule(rule: RuleText, live: Live) -> LoadedRule | None:
     header = (QUERY, *header_names(rule.contributors))
     planned, tables = compile_program(program, rule.outputs, rule.contributors, header)
     is_bounded = all(state.window < MAX_TICK for stage in planned.stages for state in stage.automaton.states)
-    return loaded_rule(rule, tables, live, live.frontiers.time - 1, is_bounded)
+    return loaded_rule(rule, tables, live, max(live.frontiers.time - 1, BEGINNING), is_bounded)
 
 
-def loaded_rule(rule: RuleText, tables: Tables, live: Live, since: int, is_bounded: bool) -> LoadedRule:
+def loaded_rule(rule: RuleSpec, tables: Tables, live: Live, since: int, is_bounded: bool) -> LoadedRule:
     """What stands around the tables of a rule, all of whose streams are known."""
     places = [place for source in tables.sources if (place := live.find(source.name)) is not None]
     streams, level = [stream for stream, _ in places], max([level for _, level in places])

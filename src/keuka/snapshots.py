@@ -10,14 +10,14 @@ from keuka.diagnostics import SourceText
 from keuka.errors import data_error
 from keuka.events.sources import OpenStream, Stream, open_stream
 from keuka.query import LANGUAGES, Query
-from keuka.rules import RuleText, loaded_rule, plan_rule, same_meaning
+from keuka.rules import RuleSpec, loaded_rule, plan_rule, same_meaning
 from keuka.run.checkpoints import Checkpoint, RuleState, StreamState
 from keuka.run.live import Live, LoadedRule
 
 log = logging.getLogger("keuka")
 
 
-def checkpoint(rules: Sequence[RuleText], live: Live) -> Checkpoint:
+def checkpoint(rules: Sequence[RuleSpec], live: Live) -> Checkpoint:
     """All that is needed to go on from here."""
     return Checkpoint(
         time=live.frontiers.time,
@@ -29,7 +29,7 @@ def checkpoint(rules: Sequence[RuleText], live: Live) -> Checkpoint:
     )
 
 
-def _state(rule: RuleText, loaded: LoadedRule | None, n_matches: int) -> RuleState:
+def _state(rule: RuleSpec, loaded: LoadedRule | None, n_matches: int) -> RuleState:
     return RuleState(
         name=rule.name,
         language=rule.query.language,
@@ -45,7 +45,7 @@ def _state(rule: RuleText, loaded: LoadedRule | None, n_matches: int) -> RuleSta
     )
 
 
-def resume(checkpoint: Checkpoint, own: Sequence[RuleText], before: Live, live: Live) -> list[RuleText]:
+def resume(checkpoint: Checkpoint, own: Sequence[RuleSpec], before: Live, live: Live) -> list[RuleSpec]:
     """Fills `live` with what the checkpoint holds, and returns the rules of the engine then.
 
     An engine without rules gets those of the checkpoint. Else its `own` stay: one with the name and meaning of a rule of the
@@ -81,7 +81,7 @@ def resume(checkpoint: Checkpoint, own: Sequence[RuleText], before: Live, live: 
     return rules
 
 
-def _continued(rule: RuleText, state: RuleState, live: Live, is_own: bool) -> LoadedRule | None:
+def _continued(rule: RuleSpec, state: RuleState, live: Live, is_own: bool) -> LoadedRule | None:
     """The rule with the tables of the snapshot; None if it now means something else."""
     tables = compiled.from_bytes(state.tables)
     if is_own:
@@ -94,10 +94,10 @@ def _continued(rule: RuleText, state: RuleState, live: Live, is_own: bool) -> Lo
     return loaded_rule(rule, tables, live, state.since, state.is_bounded)
 
 
-def _text(state: RuleState) -> RuleText:
+def _text(state: RuleState) -> RuleSpec:
     parse = LANGUAGES[state.language].parse
     query = Query(tuple([parse(SourceText(name, text)) for name, text in state.texts]), state.language)
-    return RuleText(state.name, query, state.params, state.outputs, state.contributors)
+    return RuleSpec(state.name, query, state.params, state.outputs, state.contributors)
 
 
 def _declared(state: StreamState) -> OpenStream:
@@ -109,12 +109,12 @@ def _agreeing(stream: OpenStream, schema: object, state: StreamState) -> OpenStr
     """The stream as this engine declares it, which must be the one of the snapshot in all that the waiting rows depend on."""
     theirs = _declared(state)
     for what, one, other in (
-        ("columns", schema, state.schema),
-        ("time", stream.time, theirs.time),
-        ("unit", stream.type.axis.tick_us, theirs.type.axis.tick_us),
-        ("id", stream.id, theirs.id),
+        ("other columns", schema, state.schema),
+        ("another time column", stream.time, theirs.time),
+        ("another unit", stream.type.axis.tick_us, theirs.type.axis.tick_us),
+        ("another id column", stream.id, theirs.id),
     ):
         if one != other:
-            problem = f"stream `{state.name}` has another {what} in the snapshot than in this engine"
+            problem = f"stream `{state.name}` has {what} in the snapshot than in this engine"
             raise data_error("K522", problem, "restore into an engine that declares the stream as it was, or not at all")
     return stream

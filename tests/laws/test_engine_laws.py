@@ -248,9 +248,7 @@ def test_a_rule_sees_the_epochs_between_its_coming_and_its_going(
         return
     for i, rule in enumerate(rules):
         begin, stop = times[i]
-        seen = {
-            stream: [row for row in accepted if begin <= SHAPES[stream].end(row) < stop] for stream, accepted in model.accepted.items()
-        }
+        seen = {stream: [row for row in accepted if begin <= SHAPES[stream].end(row) < stop] for stream, accepted in model.accepted.items()}
         outcome = expected(rule.program, {s: sorted(r, key=SHAPES[s].end) for s, r in seen.items()})
         if "K507" not in outcome.values():
             check(f"{rule.text}\n{history}\nsees {begin} to {stop}", seen, outcome, found[i].outcome(output_names(rule.program), streams))

@@ -329,16 +329,19 @@ class Live:
         live.intake.n_rows, live.n_late = state.n_rows, state.n_late
         live.late = state.late.to_batches()
         live.intake.want(state.wanted, [])
-        rows = state.held_rows.column(0).to_numpy()
+        numbers = state.held_rows.column(0).to_numpy()
         for batch in state.held.combine_chunks().to_batches():
-            start, end = header(stream, batch, rows)
-            live.arrivals.append(ordered(stream, EventBatch(start, end, rows, batch)))
+            rows, numbers = numbers[: batch.num_rows], numbers[batch.num_rows :]
+            if len(rows):
+                start, end = header(stream, batch, rows)
+                live.arrivals.append(ordered(stream, EventBatch(start, end, rows, batch)))
 
     # -- counters and memory -----------------------------------------------------------------------------------------------
 
-    def counters(self) -> dict[str, Any]:
+    def counters(self, names: Iterable[str]) -> dict[str, Any]:
+        """The counters as a whole, by stream, and by rule for these rules."""
         streams = {name: live.counters() for name, live in self.streams.items()}
-        rules = {name: self.rule_counters(name) for name in self.rules}
+        rules = {name: self.rule_counters(name) for name in names}
         total = {key: sum([one[key] for one in streams.values()]) for key in ("events", "processed", "waiting", "late")}
         total |= {key: sum([one[key] for one in rules.values()]) for key in ("matches", "live_instances")}
         return {**total, "bytes": self.n_bytes, "streams": streams, "rules": rules}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import RLock
 from types import TracebackType
 
@@ -10,7 +12,7 @@ from keuka.errors import DataError, data_error
 
 
 class Turn:
-    """A `with` block of it is one call. Calls of other threads wait; those that can no longer work are refused with K523."""
+    """A `with` block of it is one call. Calls of other threads wait; an engine that can no longer work refuses them with K523."""
 
     def __init__(self) -> None:
         self.is_closed = False
@@ -20,36 +22,56 @@ class Turn:
         self._process = os.getpid()
 
     def __enter__(self) -> None:
-        self.begin()
-        if self.failure is not None:
-            self.end()
-            raise _after(self.failure)
+        self._begin()
+        if self.is_closed or self.failure is not None:
+            self._end()
+            raise _closed() if self.failure is None else _after(self.failure)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.end()
+        self._end()
 
-    def begin(self) -> None:
-        """Like `with`, but also after a failure."""
-        if os.getpid() != self._process:
-            problem = "this engine belongs to the process from which the present one was forked"
-            raise data_error("K523", problem, "make the engine after the fork; to take its state along, `restore` a `snapshot()` of it")
+    @contextmanager
+    def look(self) -> Iterator[None]:
+        """A call that changes nothing: also after the end, or a failure."""
+        self._begin()
+        try:
+            yield
+        finally:
+            self._end()
+
+    @contextmanager
+    def again(self) -> Iterator[None]:
+        """A call after which a failure is forgotten."""
+        with self.look():
+            if self.is_closed:
+                raise _closed()
+            yield
+            self.failure = None
+
+    def _begin(self) -> None:
+        if os.getpid() != self._process:  # before the lock: another thread may have held it when this process was forked
+            problem = "the engine belongs to the process from which this one was forked"
+            raise data_error("K523", problem, "make the engine after the fork; a snapshot of another one can be restored in it")
         self._lock.acquire()
-        if self._is_inside or self.is_closed:
-            problem = "the engine is closed" if self.is_closed else "the engine is called from inside one of its own calls"
+        if self._is_inside:
             self._lock.release()
-            raise data_error("K523", problem, *(("make a new one",) if self.is_closed else ()))
+            raise data_error("K523", "the engine is called from inside one of its own calls", "call it when that one is done")
         self._is_inside = True
 
-    def end(self) -> None:
+    def _end(self) -> None:
         self._is_inside = False
         self._lock.release()
+
+
+def _closed() -> DataError:
+    return data_error("K523", "the engine is closed", "make a new one")
 
 
 def _after(failure: BaseException) -> DataError:
     reason = str(failure).splitlines()[0] if str(failure) else type(failure).__name__
     return data_error(
         "K523",
-        "the engine cannot go on: an earlier call was ended in the middle of a batch",
+        "the engine cannot go on: an earlier call ended in the middle of a batch",
         "restore the last snapshot, `engine.restore(snapshot)`, and push what came after it",
         where=reason,
     )
