@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from keuka.automaton.tables import Tables
 from keuka.diagnostics import Diagnostic, listing
@@ -76,6 +76,9 @@ class Rule:
     def remove(self) -> None:
         """Takes it out of the engine; its partial matches go. Matches that were found already are still delivered."""
         self._engine.remove(self)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a rule belongs to its engine and cannot be pickled; send `engine.snapshot()` instead")
 
     def __repr__(self) -> str:
         return f"<rule `{self.name}` over {listing(self.spec.query.inputs)}>"

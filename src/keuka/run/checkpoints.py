@@ -107,7 +107,11 @@ def _facts(checkpoint: Checkpoint) -> dict[str, Any]:
         "promised": checkpoint.promised,
         "n_levels": len(checkpoint.kernels),
         "rules": [
-            {**{name: getattr(rule, name) for name in _RULE}, "params": {name: _written(value) for name, value in rule.params.items()}}
+            {
+                **{name: getattr(rule, name) for name in _RULE},
+                "params": {name: _written(value) for name, value in rule.params.items()},
+                "is_loaded": bool(rule.tables),
+            }
             for rule in checkpoint.rules
         ],
         "streams": [{name: getattr(stream, name) for name in _STREAM} for stream in checkpoint.streams],
@@ -130,6 +134,8 @@ def _checkpoint(facts: dict[str, Any], sections: Mapping[str, bytes]) -> Checkpo
 
 
 def _rule(facts: dict[str, Any], tables: bytes) -> RuleState:
+    if facts["is_loaded"] is not bool(tables):
+        raise ValueError("the tables of a rule are missing")
     return RuleState(
         **{name: facts[name] for name in _RULE if name not in ("texts", "outputs")},
         texts=tuple([(str(name), str(text)) for name, text in facts["texts"]]),

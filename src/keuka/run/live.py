@@ -269,7 +269,7 @@ class Live:
             self._check_kernel_memory()
         self.is_in_doubt = False
         if self.memory_limit is not None and self.n_bytes > self.memory_limit:
-            raise self._too_much("the events that were pushed are kept")
+            raise self._too_much(False, "the events that were pushed are kept")
 
     def _process(self, step: dict[str, EventBatch]) -> list[MatchBatch]:
         if len(self.runners) == 1:
@@ -365,18 +365,21 @@ class Live:
         if not self._is_full or self.memory_limit is None:
             return
         live = self.streams.get(name)
-        if self._kernel_bytes > self.memory_limit or (live is not None and live.arrivals.frontier > self.frontier()):
-            raise self._too_much("the batch was not taken: push it again")
+        is_kernel = self._kernel_bytes > self.memory_limit
+        if is_kernel or (live is not None and live.arrivals.frontier > self.frontier()):
+            raise self._too_much(is_kernel, "the batch was not taken: push it again")
 
     def _check_kernel_memory(self) -> None:
         if self.memory_limit is not None and self._kernel_bytes > self.memory_limit:
             self.is_in_doubt = False
-            raise self._too_much("the events that were pushed are kept")
+            raise self._too_much(True, "the events that were pushed are kept")
 
-    def _too_much(self, batch: str) -> KeukaError:
+    def _too_much(self, is_kernel: bool, batch: str) -> KeukaError:
+        """`is_kernel`: partial matches alone are too much; rows may wait only because the kernel takes no more."""
         assert self.memory_limit is not None
         self._is_full = True
         used = {name: self.usage(name) for name in self.rules}
-        waiting = {name: (live.arrivals.n_held, live.n_bytes) for name, live in self.streams.items()}
+        waiting = {} if is_kernel else {name: (live.arrivals.n_held, live.n_bytes) for name, live in self.streams.items()}
         unbounded = [name for name, rule in self.rules.items() if not rule.is_bounded]
-        return memory.too_much(self.n_bytes, self.memory_limit, used, unbounded, waiting, batch)
+        n_bytes = self._kernel_bytes if is_kernel else self.n_bytes
+        return memory.too_much(n_bytes, self.memory_limit, used, unbounded, waiting, batch)

@@ -1,5 +1,6 @@
-import keuka
 import pyarrow as pa
+
+import keuka
 
 before = keuka.Engine(time="t")
 before.push("S", [{"t": 1, "n": 1}])
