@@ -195,7 +195,7 @@ class Engine:
             live = self._live
             live.check_room(stream)
             if stream not in live.streams:
-                self._meet(stream, data)
+                data = self._meet(stream, data)
             return self._go_on(lambda: live.take(stream, data))
 
     def advance(self, time: Any, *, stream: str | None = None) -> Matches:
@@ -280,8 +280,11 @@ class Engine:
             raise QueryError(Diagnostic("K306", problem, help=("push under another name",)))
         return open_stream(name, stream)
 
-    def _meet(self, name: str, data: Any) -> None:
-        """The first batch of a stream says what its columns are; then the rules that waited for it can be planned."""
+    def _meet(self, name: str, data: Any) -> pa.Table:
+        """The first batch of a stream says what its columns are; then the rules that waited for it can be planned.
+
+        Returns the batch as a table: what another library exports may be readable only once.
+        """
         stream = described(name, data, self._said)
         table = memory_table(name, stream.data, stream.time)
         self._live.open(self._opened(name, replace(stream, data=table.slice(0, 0))))
@@ -297,6 +300,7 @@ class Engine:
         if findings:
             last = "the rule was taken out of the engine, and the batch was not taken: push it again"
             raise QueryError(*findings[:-1], replace(findings[-1], help=(*findings[-1].help, last)))
+        return table
 
     def _known(self, name: str) -> str:
         if name not in self._live.streams:
@@ -354,7 +358,7 @@ class Engine:
         with self._turn.look():
             return self._live.counters(self._rules)
 
-    def rule_counters(self, rule: Rule) -> dict[str, int]:
+    def _counters_of(self, rule: Rule) -> dict[str, int]:
         """The counters of one rule, also of one that was removed."""
         with self._turn.look():
             if self._rules.get(rule.name) is not rule:
@@ -368,13 +372,15 @@ class Engine:
         with self._turn:
             return checkpoints.to_bytes(checkpoint([rule.spec for rule in self._rules.values()], self._live))
 
-    def restore(self, snapshot: bytes) -> None:
+    def restore(self, snapshot: bytes | bytearray | memoryview) -> None:
         """Goes back to a snapshot, also one of another process. What came after it must be pushed again.
 
         An engine without rules gets those of the snapshot. Otherwise its own rules stay: those that the snapshot has under the same
         name and with the same meaning go on where it was taken, the others begin anew.
         """
-        value = checkpoints.from_bytes(snapshot)
+        if not isinstance(snapshot, bytes | bytearray | memoryview):
+            raise TypeError(f"a snapshot is bytes, not {type(snapshot).__name__}")
+        value = checkpoints.from_bytes(bytes(snapshot))
         with self._turn.again():
             live = Live(self._live.clock, self._live.idle_after, self._live.keep_late)
             live.memory_limit = self._live.memory_limit

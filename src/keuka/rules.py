@@ -61,17 +61,17 @@ class Rule:
     @property
     def matches(self) -> int:
         """How many matches it has had."""
-        return self._engine.rule_counters(self)["matches"]
+        return self._engine._counters_of(self)["matches"]
 
     @property
     def live_instances(self) -> int:
         """How many partial matches it holds: events and runs of events that wait for what comes next."""
-        return self._engine.rule_counters(self)["live_instances"]
+        return self._engine._counters_of(self)["live_instances"]
 
     @property
     def bytes(self) -> int:
         """About how much memory these take."""
-        return self._engine.rule_counters(self)["bytes"]
+        return self._engine._counters_of(self)["bytes"]
 
     def remove(self) -> None:
         """Takes it out of the engine; its partial matches go. Matches that were found already are still delivered."""

@@ -56,15 +56,15 @@ class Intake:
         self.n_rows = n_rows
         return found
 
-    def want(self, columns: Iterable[str], held: list[EventBatch]) -> list[EventBatch]:
-        """From now on these columns are needed too. Returns the held batches with them in their canonical types."""
-        wanted = tuple(dict.fromkeys([*self.wanted, *columns]))
-        new = [i for i in self._to_convert(wanted) if i not in self._conversions]
-        converted = held
-        if new:
-            converted = [EventBatch(b.start, b.end, b.rows, self._converted(b.table, b.rows, new)) for b in held]
-        self.wanted, self._conversions = wanted, self._to_convert(wanted)
-        return converted
+    def converted(self, held: list[EventBatch], columns: Iterable[str]) -> list[EventBatch]:
+        """Held batches with these columns, too, in their canonical types. `want` must follow, unless a value does not fit."""
+        new = [i for i in self._to_convert(columns) if i not in self._conversions]
+        return [EventBatch(b.start, b.end, b.rows, self._converted(b.table, b.rows, new)) for b in held] if new else held
+
+    def want(self, columns: Iterable[str]) -> None:
+        """From now on these columns are needed, too."""
+        self.wanted = tuple(dict.fromkeys([*self.wanted, *columns]))
+        self._conversions = self._to_convert(self.wanted)
 
     def _to_convert(self, wanted: Iterable[str]) -> list[int]:
         indices = [self.schema.get_field_index(name) for name in wanted]

@@ -32,7 +32,7 @@ from keuka.schema import TimeAxis
 
 log = logging.getLogger("keuka")
 
-# Up to so many rows are copied to go through the kernel in one call instead of two: a call costs as much as 1,000 rows.
+# Up to so many rows are copied to go through the kernel in one call instead of two, because a call has its price.
 FEW_ROWS = 4_096
 
 
@@ -125,6 +125,7 @@ class Live:
     def forget(self, names: Iterable[str]) -> None:
         """A rule no longer reads these input streams."""
         self._readers -= Counter(names)
+        self._expected = {name: at for name, at in self._expected.items() if name in self._readers}
         self._count_readers()
 
     def _count_readers(self) -> None:
@@ -175,9 +176,13 @@ class Live:
             for name, names in by_stream.items():
                 if name in self.streams:
                     wanted[name] = tuple(dict.fromkeys([*wanted.get(name, ()), *names]))
-        converted = {name: self.streams[name].intake.want(names, self.streams[name].arrivals.runs) for name, names in wanted.items()}
+        # All before the first is changed: a value that does not fit must leave everything as it was.
+        converted = {}
+        for name, names in wanted.items():
+            converted[name] = self.streams[name].intake.converted(self.streams[name].arrivals.runs, names)
         for name, runs in converted.items():
             self.streams[name].arrivals.runs = runs
+            self.streams[name].intake.want(wanted[name])
         self._columns, self._wanted = columns, wanted
 
     def usage(self, name: str) -> Usage:
@@ -328,7 +333,7 @@ class Live:
         live.arrivals.promise(state.frontier)
         live.intake.n_rows, live.n_late = state.n_rows, state.n_late
         live.late = state.late.to_batches()
-        live.intake.want(state.wanted, [])
+        live.intake.want(state.wanted)
         numbers = state.held_rows.column(0).to_numpy()
         for batch in state.held.combine_chunks().to_batches():
             rows, numbers = numbers[: batch.num_rows], numbers[batch.num_rows :]
