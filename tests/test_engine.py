@@ -611,6 +611,18 @@ def test_a_value_that_does_not_fit_is_refused_before_anything_is_taken():
     assert engine.close().table.num_rows == 1
 
 
+@pytest.mark.parametrize("n_rows", [3, 5_000])
+def test_text_that_is_not_utf_8_refuses_the_batch_and_the_engine_goes_on(engine: keuka.Engine, n_rows: int):
+    engine.add("SELECT k FROM S")
+    words = pa.array([b"ab"] * (n_rows - 1) + [b"a\xff"], pa.binary())
+    text = pa.Array.from_buffers(pa.string(), n_rows, words.buffers())
+    for column in (text, pa.DictionaryArray.from_arrays(pa.array(range(n_rows), pa.int32()), text)):
+        batch = pa.record_batch({"t": range(n_rows), "k": column, "n": range(n_rows)})
+        error = raised(lambda b=batch: engine.push("S", b))
+        assert (error.code, f"row {n_rows}, column `k`" in str(error)) == ("K514", True)
+    assert engine.push("S", ticks(1, 2)).table["k"].to_pylist() == ["a"]
+
+
 def test_a_rule_that_cannot_read_waiting_events_is_refused_and_the_engine_goes_on():
     engine = keuka.Engine({"S": pa.schema({"t": pa.int64(), "at": pa.timestamp("ns")})}, time="t")
     engine.add("SELECT t FROM S", name="times")

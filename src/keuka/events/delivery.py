@@ -23,6 +23,8 @@ from keuka.events.matches import convert
 
 QUERY = "_query"
 QUERY_TYPE = pa.dictionary(pa.int32(), pa.string())
+# A push of a few rows has a few matches; to make their column `_query` anew costs 5 us, to cut it from a longer one 0.5.
+FEW_MATCHES, MANY_COLUMNS = 64, 1_000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -64,9 +66,7 @@ class Matches:
             help = (f"name one of {listing(several or self.queries)}",) if several or self.queries else ("there is no rule",)
             raise QueryError(Diagnostic("K307", message, help=(*similar(name, self.queries), *help)))
         table = self.tables[self.queries[name]]
-        if sum([idx == self.queries[name] for idx in self.queries.values()]) > 1:
-            table = table.filter(pc.equal(table.column(0).cast(pa.string()), name))
-        return table.drop_columns([QUERY])
+        return table.filter(pc.equal(table.column(0).cast(pa.string()), name)).drop_columns([QUERY])
 
     def to_pylist(self) -> list[dict[str, Any]]:
         """All matches as dicts, in the order of `_end`."""
@@ -85,7 +85,7 @@ class Matches:
         counts: dict[str, int] = {}
         for table in self.tables:
             for entry in table.column(0).value_counts().to_pylist():
-                counts[entry["values"]] = entry["counts"]
+                counts[entry["values"]] = counts.get(entry["values"], 0) + entry["counts"]
         whose = ": " + ", ".join([f"{n:,} of `{name}`" for name, n in counts.items()]) if counts else ""
         return f"<{n_rows:,} {'match' if n_rows == 1 else 'matches'}{whose}>"
 
@@ -98,16 +98,27 @@ class _Table:
         self.nothing = self.schema.empty_table()
         self.names: dict[str, int] = {}  # outputs whose matches may still come, and their codes in `_query`
         self.words: pa.Array | None = None  # what the codes stand for; None if they must be counted again
+        self.columns: dict[str, pa.Array] = {}  # `_query` of outputs that had matches lately, FEW_MATCHES rows of it
         self.found: list[pa.RecordBatch] = []
         self.gone: list[str] = []  # outputs that are gone but may have rows in `found`
 
     def named(self, rows: pa.RecordBatch, name: str) -> pa.RecordBatch:
+        """The rows with `_query` in front."""
         if self.words is None:
             self.words = pa.array(list(self.names), pa.string())
             self.names = {name: code for code, name in enumerate(self.names)}
+            self.columns = {}
         n = rows.num_rows
+        column = self.columns.get(name) if n <= FEW_MATCHES else self._column(name, n)
+        if column is None:
+            if len(self.columns) == MANY_COLUMNS:
+                self.columns = {}
+            column = self.columns[name] = self._column(name, FEW_MATCHES)
+        return rows.add_column(0, self.schema.field(0), column.slice(0, n))
+
+    def _column(self, name: str, n: int) -> pa.Array:
         codes = pa.Array.from_buffers(pa.int32(), n, [None, pa.py_buffer(np.full(n, self.names[name], np.int32))])
-        return rows.add_column(0, self.schema.field(0), pa.DictionaryArray.from_arrays(codes, self.words, safe=False))
+        return pa.DictionaryArray.from_arrays(codes, self.words, safe=False)
 
 
 class Delivery:

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from keuka.errors import DataError, data_error
-from keuka.events.columns import UnfitError, canonical, damaged, ticks
+from keuka.events.columns import UnfitError, canonical, check_text, damaged, ticks
 from keuka.events.files import place
 from keuka.events.frontiers import EventBatch, Rows
 from keuka.events.order import header
@@ -37,6 +37,7 @@ class Intake:
         self.schema = pa.schema([f.with_type(pa.string()) if pa.types.is_null(f.type) else f for f in stream.data.schema])
         self.wanted: tuple[str, ...] = ()  # the columns that are brought to their canonical types; never fewer
         self._conversions: list[int] = []  # columns that are wanted and not yet in their canonical type
+        self._texts: list[int] = []  # columns of text that are wanted
         plain = len(stream.time) == 1 and not _needs_conversion(self.schema.field(stream.time[0]).type, self._attribute(stream.time[0]))
         self._time_idx = self.schema.get_field_index(stream.time[0]) if plain else None
 
@@ -65,6 +66,7 @@ class Intake:
         """From now on these columns are needed, too."""
         self.wanted = tuple(dict.fromkeys([*self.wanted, *columns]))
         self._conversions = self._to_convert(self.wanted)
+        self._texts = [self.schema.get_field_index(name) for name in self.wanted if self._attribute(name).type is Type.STRING]
 
     def _to_convert(self, wanted: Iterable[str]) -> list[int]:
         indices = [self.schema.get_field_index(name) for name in wanted]
@@ -88,6 +90,11 @@ class Intake:
         else:
             start, end = header(self.stream, batch, rows)
         table = self._converted(batch, rows, self._conversions) if self._conversions else batch
+        for i in self._texts:
+            try:
+                _check_text(table.column(i))
+            except UnfitError as unfit:
+                raise self.stream.unfit(unfit, rows, self.schema.names[i]) from None
         return EventBatch(start, end, rows, table)
 
     def _converted(self, batch: pa.RecordBatch, rows: Rows, indices: list[int]) -> pa.RecordBatch:
@@ -178,6 +185,17 @@ def memory_table(name: str, data: Any, time: object) -> pa.Table:
         "push the batches of a file or reader one by one: `for batch in reader: engine.push(name, batch)`",
         where=place(name, None),
     )
+
+
+def _check_text(column: pa.Array) -> None:
+    """Refuses text that is not UTF-8 here, where only the batch is lost by it. Arrow is faster on a few rows: 2 us against 5."""
+    if len(column) < SMALL_BATCH and not pa.types.is_dictionary(column.type):
+        try:
+            column.validate(full=True)
+            return
+        except pa.ArrowInvalid:
+            pass  # the next line says which row it is
+    check_text(column)
 
 
 def _needs_conversion(arrow: pa.DataType, attribute: Attribute) -> bool:
