@@ -556,6 +556,25 @@ def test_a_dictionary_column_takes_plain_text_and_other_words():
     assert engine.close().table["k"].to_pylist() == ["a", "b", "c"]
 
 
+def test_words_of_waiting_batches_need_not_fit_the_dictionary_of_one():
+    schema = pa.schema({"t": pa.int64(), "k": pa.dictionary(pa.int8(), pa.string()), "i": pa.dictionary(pa.int8(), pa.int64())})
+    engine = keuka.Engine({"S": schema}, time="t", lateness=1000)
+    engine.add("SELECT t FROM S")
+    for first in range(0, 500, 50):
+        numbers = list(range(first, first + 50))
+        words = pa.array([f"word {n}" for n in numbers]).dictionary_encode()
+        batch = pa.table({"t": numbers, "k": words, "i": pa.array(numbers).dictionary_encode()}).cast(schema)
+        engine.push("S", pa.concat_tables([batch.slice(0, 20), batch.slice(20)]))
+    engine.add("SELECT k, i FROM S", name="words")
+    assert [row["k"] for row in engine.close().of("words").to_pylist()] == [f"word {n}" for n in range(500)]
+
+
+def test_a_column_that_cannot_wait_is_refused_with_its_name():
+    run_ends = pa.run_end_encoded(pa.int32(), pa.int64())
+    error = raised(lambda: keuka.Engine({"S": pa.schema({"t": pa.int64(), "runs": run_ends})}, time="t"))
+    assert (error.code, "column `runs`" in str(error)) == ("K512", True)
+
+
 def test_rows_as_dicts_take_the_types_the_stream_has():
     engine = keuka.Engine(time="t")
     engine.add("SELECT x, word FROM S")

@@ -87,8 +87,7 @@ class Arrivals:
         self.n_held += len(run)
         # As in a binary counter: each row is copied once per doubling of the rows that wait.
         while len(self.runs) > MANY_RUNS and len(self.runs[-2]) <= 2 * len(self.runs[-1]):
-            last = self.runs.pop()
-            self.runs[-1] = merged(self.stream, [self.runs[-1], last])
+            self.runs[-2:] = [merged(self.stream, self.runs[-2:])]
 
     def promise(self, frontier: int) -> None:
         """No row with a smaller end will come. Frontiers never go back."""

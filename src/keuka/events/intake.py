@@ -6,14 +6,14 @@ added later may want others than those before it; only columns that some query r
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from keuka.errors import DataError, data_error
-from keuka.events.columns import UnfitError, canonical, check_text, damaged, ticks
+from keuka.events.columns import UnfitError, canonical, check_text, damaged, joinable, ticks
 from keuka.events.files import place
 from keuka.events.frontiers import EventBatch, Rows
 from keuka.events.order import header
@@ -21,7 +21,7 @@ from keuka.events.sources import OpenStream
 from keuka.events.tables import to_arrow
 from keuka.schema import Attribute, Type, attribute_of
 
-# Batches of fewer rows on average are joined: each one has its price.
+# What costs a few microseconds, however few the rows, is done for so many of them at a time.
 SMALL_BATCH = 4_096
 
 
@@ -36,8 +36,9 @@ class Intake:
         # A column without any value is taken for text, and later batches may have some.
         self.schema = pa.schema([f.with_type(pa.string()) if pa.types.is_null(f.type) else f for f in stream.data.schema])
         self.wanted: tuple[str, ...] = ()  # the columns that are brought to their canonical types; never fewer
-        self._conversions: list[int] = []  # columns that are wanted and not yet in their canonical type
+        self._conversions = self._to_convert(())  # columns that are wanted, or cannot be joined as they are
         self._texts: list[int] = []  # columns of text that are wanted
+        _check_types(stream, self.schema)
         plain = len(stream.time) == 1 and not _needs_conversion(self.schema.field(stream.time[0]).type, self._attribute(stream.time[0]))
         self._time_idx = self.schema.get_field_index(stream.time[0]) if plain else None
 
@@ -57,7 +58,7 @@ class Intake:
         self.n_rows = n_rows
         return found
 
-    def converted(self, held: list[EventBatch], columns: Iterable[str]) -> list[EventBatch]:
+    def converted(self, held: list[EventBatch], columns: Collection[str]) -> list[EventBatch]:
         """Held batches with these columns, too, in their canonical types. `want` must follow, unless a value does not fit."""
         new = [i for i in self._to_convert(columns) if i not in self._conversions]
         return [EventBatch(b.start, b.end, b.rows, self._converted(b.table, b.rows, new)) for b in held] if new else held
@@ -68,9 +69,12 @@ class Intake:
         self._conversions = self._to_convert(self.wanted)
         self._texts = [self.schema.get_field_index(name) for name in self.wanted if self._attribute(name).type is Type.STRING]
 
-    def _to_convert(self, wanted: Iterable[str]) -> list[int]:
-        indices = [self.schema.get_field_index(name) for name in wanted]
-        return sorted([i for i in indices if _needs_conversion(self.schema.field(i).type, self._attribute(self.schema.names[i]))])
+    def _to_convert(self, wanted: Collection[str]) -> list[int]:
+        return [
+            i
+            for i, field in enumerate(self.schema)
+            if _is_loose(field.type) or (field.name in wanted and _needs_conversion(field.type, self._attribute(field.name)))
+        ]
 
     def _attribute(self, name: str) -> Attribute:
         schema = self.stream.type.schema
@@ -113,10 +117,7 @@ class Intake:
         table = self._typed_rows(data) if isinstance(data, list | tuple) else None
         if table is None:
             table = self._alike(in_memory(self.stream, data))
-        batches = table.to_batches()
-        if len(batches) > 1 and table.num_rows < SMALL_BATCH * len(batches):
-            batches = table.combine_chunks().to_batches()
-        return list(batches)
+        return list(table.to_batches())
 
     def _typed_rows(self, rows: list[Any] | tuple[Any, ...]) -> pa.Table | None:
         """Rows in the types of the stream, which a few rows by themselves may not show; None if they do not fit."""
@@ -198,9 +199,27 @@ def _check_text(column: pa.Array) -> None:
     check_text(column)
 
 
+def _is_loose(arrow: pa.DataType) -> bool:
+    """Rows of different batches may have to wait as one: dictionaries must have room for each other's words."""
+    return bool(pa.types.is_dictionary(arrow) or pa.types.is_string_view(arrow))
+
+
+def _check_types(stream: OpenStream, schema: pa.Schema) -> None:
+    """Refuses types whose rows Arrow can neither join nor reorder, before any of them has to wait."""
+    for field in schema:
+        try:
+            row = joinable(pa.nulls(1, field.type))
+            pa.concat_arrays([row, row]).take(pa.array([1, 0]))
+        except pa.ArrowException:
+            problem = f"a column of type {field.type} cannot wait for its time: Arrow cannot reorder it"
+            raise data_error(
+                "K512", problem, "convert the column, or leave it out", where=place(stream.name, None, None, field.name)
+            ) from None
+
+
 def _needs_conversion(arrow: pa.DataType, attribute: Attribute) -> bool:
     """Could `canonical` give anything but the column as it is?"""
-    if pa.types.is_dictionary(arrow) or pa.types.is_string_view(arrow):
+    if _is_loose(arrow):
         return True
     if attribute.type is Type.OTHER or (attribute.type is Type.STRING and pa.types.is_large_string(arrow)):
         return False

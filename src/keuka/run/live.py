@@ -52,10 +52,10 @@ class LoadedRule:
 class LiveStream:
     """An input stream: its door, the rows that wait, and what came too late."""
 
-    def __init__(self, stream: OpenStream, arrivals: Arrivals, now: float) -> None:
+    def __init__(self, stream: OpenStream, now: float) -> None:
         self.stream = stream
         self.intake = Intake(stream)
-        self.arrivals = arrivals
+        self.arrivals = Arrivals(stream)
         self.heard = now  # when it last pushed or promised
         self.n_late = 0
         self.late: list[pa.RecordBatch] = []
@@ -109,10 +109,10 @@ class Live:
     def open(self, stream: OpenStream) -> None:
         """A stream is known from now on. All streams share one clock."""
         common_axis([*[live.stream for live in self.streams.values()], stream])
-        arrivals = Arrivals(stream)
-        arrivals.promise(self.promised)
-        self.frontiers.arrivals[stream.name] = arrivals
-        self.streams[stream.name] = LiveStream(stream, arrivals, self.clock())
+        live = LiveStream(stream, self.clock())
+        live.arrivals.promise(self.promised)
+        self.streams[stream.name] = live
+        self.frontiers.arrivals[stream.name] = live.arrivals
         self._count_readers()
 
     def expect(self, names: Iterable[str]) -> None:
