@@ -160,9 +160,10 @@ class Delivery:
         by_table: dict[_Table, list[pa.RecordBatch]] = {}
         for rule, output, rows in found:
             table, name = self._places[rule, output]
-            by_table.setdefault(table, []).append(table.named(rows, name))
+            if rows.num_rows:
+                by_table.setdefault(table, []).append(table.named(rows, name))
         for table, batches in by_table.items():
-            table.found += batches if len(batches) == 1 else by_end(batches)
+            table.found += by_end(batches)
             self._any_found = True
 
     def deliver(self) -> Matches:
@@ -197,6 +198,8 @@ class Delivery:
 
 def by_end(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
     """The rows of several batches, each in the order of `_end`, in one order of `_end`; equal ends as the batches come."""
+    if len(batches) == 1:
+        return list(batches)
     ends = [ticks(batch.column("_end")) for batch in batches]
     if all(earlier[-1] <= later[0] for earlier, later in pairwise(ends)):
         return list(batches)

@@ -19,7 +19,7 @@ from keuka.automaton.tables import Tables
 from keuka.errors import KeukaError
 from keuka.events.clocks import show_time, unit_of
 from keuka.events.columns import Int64Array, ticks
-from keuka.events.delivery import Delivery
+from keuka.events.delivery import Delivery, by_end
 from keuka.events.frontiers import BEGINNING, Arrivals, EventBatch, Frontiers, late_rows, ordered, row_numbers, taken
 from keuka.events.intake import Intake
 from keuka.events.order import common_axis, header
@@ -262,19 +262,22 @@ class Live:
             self._check_kernel_memory()
         self.is_in_doubt = True
         while step := self.frontiers.step(frontier, self._wanted, self._n_rows):
-            found = self._process(step)
-            if found:
-                self.delivery.collect([(batch.query, batch.output, batch.rows) for batch in found])
-            n_found = 0
-            for batch in found:
-                self.n_matches[batch.query] += batch.rows.num_rows
-                n_found += batch.rows.num_rows
+            n_found = self._collect(self._process(step))
             # As in a run over files: a query can have many more matches than events.
             self._n_rows = min(2 * self._n_rows, MOST_ROWS) if n_found < MANY_MATCHES else max(self._n_rows // 4, 1)
             self._check_kernel_memory()
         self.is_in_doubt = False
         if self.memory_limit is not None and self.n_bytes > self.memory_limit:
             raise self._too_much(False, "the events that were pushed are kept")
+
+    def _collect(self, found: Sequence[MatchBatch]) -> int:
+        """Keeps what was found for the next delivery; returns how many matches there are."""
+        if not found:
+            return 0
+        self.delivery.collect([(batch.query, batch.output, batch.rows) for batch in found])
+        for batch in found:
+            self.n_matches[batch.query] += batch.rows.num_rows
+        return sum([batch.rows.num_rows for batch in found])
 
     def _process(self, step: dict[str, EventBatch]) -> list[MatchBatch]:
         if len(self.runners) == 1:
@@ -292,11 +295,12 @@ class Live:
         """Matches as events of the streams that other rules read."""
         by_stream: dict[str, list[pa.RecordBatch]] = {}
         for batch in found:
-            if batch.output in self._published_readers and batch.output in self.rules[batch.query].published:
+            is_read = batch.output in self._published_readers and batch.output in self.rules[batch.query].published
+            if is_read and batch.rows.num_rows:
                 by_stream.setdefault(batch.output, []).append(batch.rows)
         events = {}
         for name, pieces in by_stream.items():
-            rows = joined(self._published[name][0], pieces)
+            rows = joined(self._published[name][0], by_end(pieces))
             first, n = self._n_published[name], rows.num_rows
             self._n_published[name] += n
             events[name] = EventBatch(ticks(rows.column("_start")), ticks(rows.column("_end")), np.arange(first, first + n), rows)
