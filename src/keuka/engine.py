@@ -193,10 +193,17 @@ class Engine:
         """
         with self._turn:
             live = self._live
-            live.check_room(stream)
+            if live.is_full:
+                live.check_room(stream)
             if stream not in live.streams:
                 data = self._meet(stream, data)
-            return self._go_on(lambda: live.take(stream, data))
+            try:
+                live.take(stream, data)
+                live.run()
+            except BaseException as error:
+                self._note(error)
+                raise
+            return live.delivery.deliver()
 
     def advance(self, time: Any, *, stream: str | None = None) -> Matches:
         """Promises that all events up to this time, and at it, have been pushed: of one stream, or of all.
@@ -221,7 +228,8 @@ class Engine:
             frontier = tick_of(time, axis) + 1
             if stream is None:
                 live.promised = max(live.promised, frontier)
-            return self._go_on(lambda: live.promise(frontier, names))
+            live.promise(frontier, names)
+            return self._go_on()
 
     def poll(self) -> Matches:
         """Lets time go on where it can without new events: after a stream became idle, a rule was removed, a limit raised."""
@@ -232,23 +240,24 @@ class Engine:
         """Lets time go to its end and returns the last matches. No more events can be pushed."""
         with self._turn:
             live = self._live
-            matches = self._go_on(lambda: live.promise(INFINITE, live.streams), frontier=INFINITE)
+            live.promise(INFINITE, live.streams)
+            matches = self._go_on(INFINITE)
             never = [name for name in self._rules if name not in live.rules]
             if never:
                 log.warning("no events came of %s, so %s never ran", listing(live.unknown), listing(never))
             self._turn.is_closed = True
             return matches
 
-    def _go_on(self, first: Callable[[], None] | None = None, frontier: int | None = None) -> Matches:
-        live = self._live
+    def _go_on(self, frontier: int | None = None) -> Matches:
         try:
-            if first is not None:
-                first()
-            live.run(frontier)
+            self._live.run(frontier)
         except BaseException as error:
-            self._turn.failure = error if live.is_in_doubt else None
+            self._note(error)
             raise
-        return live.delivery.deliver()
+        return self._live.delivery.deliver()
+
+    def _note(self, error: BaseException) -> None:
+        self._turn.failure = error if self._live.is_in_doubt else None
 
     def __enter__(self) -> Engine:
         return self

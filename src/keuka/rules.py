@@ -12,13 +12,11 @@ from keuka.diagnostics import Diagnostic, listing
 from keuka.errors import KeukaError, QueryError
 from keuka.events.delivery import QUERY
 from keuka.events.frontiers import BEGINNING
-from keuka.events.matches import header_names, result_schema
-from keuka.events.order import common_axis
-from keuka.events.sources import OpenStream
-from keuka.events.tables import Data
+from keuka.events.matches import header_names
+from keuka.events.order import one_axis
 from keuka.query import LANGUAGES, Query, compile_program
-from keuka.run.live import Live, LoadedRule
-from keuka.schema import MAX_TICK, StreamType
+from keuka.run.live import Live, LoadedRule, Published
+from keuka.schema import MAX_TICK
 
 if TYPE_CHECKING:
     from keuka.engine import Engine
@@ -112,10 +110,9 @@ def check_published(rule: RuleSpec, inputs: Collection[str], publishers: Mapping
 def plan_rule(rule: RuleSpec, live: Live) -> LoadedRule | None:
     """The rule with tables for the streams it reads, which sees what comes from now on; None while one of them is unknown."""
     found = {name: live.find(name) for name in rule.query.inputs}
-    streams = {name: place[0] for name, place in found.items() if place is not None}
-    if len(streams) < len(found):
+    types = {name: stream.type for name, stream in found.items() if stream is not None}
+    if len(types) < len(found):
         return None
-    types = {name: stream.type for name, stream in streams.items()}
     program = LANGUAGES[rule.query.language].lower(rule.query.files, types, rule.params)
     header = (QUERY, *header_names(rule.contributors))
     planned, tables = compile_program(program, rule.outputs, rule.contributors, header)
@@ -125,37 +122,27 @@ def plan_rule(rule: RuleSpec, live: Live) -> LoadedRule | None:
 
 def loaded_rule(rule: RuleSpec, tables: Tables, live: Live, since: int, is_bounded: bool) -> LoadedRule:
     """What stands around the tables of a rule, all of whose streams are known."""
-    places = [place for source in tables.sources if (place := live.find(source.name)) is not None]
-    streams, level = [stream for stream, _ in places], max([level for _, level in places])
+    streams = [stream for source in tables.sources if (stream := live.find(source.name)) is not None]
     for stream in streams:
-        if rule.contributors and stream.name not in live.streams and stream.id is None:
+        if rule.contributors and isinstance(stream, Published) and not stream.contributors:
             problem = f"rule `{rule.name}` shows contributors, but the rule that publishes `{stream.name}` does not"
             raise conflict(problem, f"add the rule that publishes `{stream.name}` with `contributors=True`")
-    axis = common_axis(streams)
-    schemas = {output.name: result_schema(output.schema, axis, rule.contributors) for output in tables.outputs}
-    names = {output: rule.name if len(schemas) == 1 else f"{rule.name}.{output}" for output in schemas}
+    outputs = [output.name for output in tables.outputs]
+    names = {output: rule.name if len(outputs) == 1 else f"{rule.name}.{output}" for output in outputs}
     taken = next((name for name in names.values() if name in live.delivery.names), None)
     if taken is not None:
         raise conflict(f"rule `{rule.name}` would have matches named `{taken}`, as another rule has", "give it another `name=`")
-    published = {}
-    for output in tables.outputs:
-        if output.name in rule.published:
-            type_ = StreamType(output.schema, axis)
-            id_ = "_id" if rule.contributors else None
-            data = Data(schemas[output.name], "arrow", None)
-            published[output.name] = OpenStream(output.name, type_, ("_start", "_end"), 0, id_, False, data)
-    results = tuple([(output, names[output], schema) for output, schema in schemas.items()])
-    return LoadedRule(rule.name, tables, level, since, is_bounded, results, published)
+    axis = one_axis([stream.type.axis for stream in streams])
+    return LoadedRule(rule.name, tables, since, is_bounded, rule.contributors, axis, names, rule.published)
 
 
-def same_meaning(one: LoadedRule, tables: Tables, level: int) -> bool:
+def same_meaning(one: LoadedRule, tables: Tables) -> bool:
     """Would the rule give the same matches with these tables, which may come of another plan?"""
 
     def meaning(tables: Tables) -> list[tuple[str, object, bytes]]:
         return [(output.name, output.schema, output.fingerprint) for output in tables.outputs]
 
-    read = {source.name for source in one.tables.sources}
-    return level == one.level and meaning(tables) == meaning(one.tables) and read == {source.name for source in tables.sources}
+    return meaning(tables) == meaning(one.tables) and {s.name for s in tables.sources} == {s.name for s in one.tables.sources}
 
 
 def conflict(message: str, *help: str) -> QueryError:

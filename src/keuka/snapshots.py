@@ -5,14 +5,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+import pyarrow as pa
+
 from keuka.automaton import tables as compiled
 from keuka.diagnostics import SourceText
 from keuka.errors import data_error
 from keuka.events.sources import OpenStream, Stream, open_stream
 from keuka.query import LANGUAGES, Query
 from keuka.rules import RuleSpec, loaded_rule, plan_rule, same_meaning
+from keuka.run import checkpoints, state
 from keuka.run.checkpoints import Checkpoint, RuleState, StreamState
 from keuka.run.live import Live, LoadedRule
+from keuka.run.runner import Runner
 
 log = logging.getLogger("keuka")
 
@@ -24,7 +28,7 @@ def checkpoint(rules: Sequence[RuleSpec], live: Live) -> Checkpoint:
         promised=live.promised,
         rules=tuple([_state(rule, live.rules.get(rule.name), live.n_matches[rule.name]) for rule in rules]),
         streams=tuple([live.state(name) for name in live.streams]),
-        kernels=tuple([tuple(runner.snapshot(None)) for runner in live.runners]),
+        kernel=() if live.runner is None else tuple(state.take(live.runner)),
         found=tuple(live.delivery.pending()),
     )
 
@@ -38,7 +42,6 @@ def _state(rule: RuleSpec, loaded: LoadedRule | None, n_matches: int) -> RuleSta
         outputs=rule.outputs,
         contributors=rule.contributors,
         since=0 if loaded is None else loaded.since,
-        level=0 if loaded is None else loaded.level,
         is_bounded=loaded is not None and loaded.is_bounded,
         n_matches=n_matches,
         tables=b"" if loaded is None else compiled.to_bytes(loaded.tables),
@@ -51,15 +54,15 @@ def resume(checkpoint: Checkpoint, own: Sequence[RuleSpec], before: Live, live: 
     An engine without rules gets those of the checkpoint. Else its `own` stay: one with the name and meaning of a rule of the
     checkpoint goes on with that one's tables and partial matches, the others begin anew. `before` is what the engine was.
     """
-    for state in checkpoint.streams:
-        known = before.streams.get(state.name)
-        live.reopen(_declared(state) if known is None else _agreeing(known.stream, known.intake.schema, state), state)
-    for name, stream in before.streams.items():
+    for stream in checkpoint.streams:
+        known = before.streams.get(stream.name)
+        live.reopen(_declared(stream) if known is None else _agreeing(known.stream, known.intake.schema, stream), stream)
+    for name, other in before.streams.items():
         if name not in live.streams:
-            live.open(stream.stream)
+            live.open(other.stream)
     live.frontiers.time, live.promised = checkpoint.time, checkpoint.promised
-    states = {state.name: state for state in checkpoint.rules}
-    rules = list(own) or [_text(state) for state in checkpoint.rules]
+    states = {rule.name: rule for rule in checkpoint.rules}
+    rules = list(own) or [_text(rule) for rule in checkpoint.rules]
     fresh = []
     for rule in rules:
         old = states.get(rule.name)
@@ -69,8 +72,8 @@ def resume(checkpoint: Checkpoint, own: Sequence[RuleSpec], before: Live, live: 
         else:
             live.load(loaded)
             live.n_matches[rule.name] = old.n_matches
-    for runner, sections in zip(live.runners, checkpoint.kernels, strict=False):
-        runner.restore(list(sections))
+    if live.runner is not None:
+        _put(live.runner, checkpoint.kernel)
     for table in checkpoint.found:
         live.delivery.put_back(table)
     # Only now, so that the runners do not take old partial matches for theirs.
@@ -81,17 +84,24 @@ def resume(checkpoint: Checkpoint, own: Sequence[RuleSpec], before: Live, live: 
     return rules
 
 
-def _continued(rule: RuleSpec, state: RuleState, live: Live, is_own: bool) -> LoadedRule | None:
+def _put(runner: Runner, kernel: Sequence[tuple[str, pa.Table]]) -> None:
+    try:
+        state.put(runner, list(kernel))
+    except (KeyError, ValueError, pa.ArrowException) as error:
+        raise checkpoints.damaged(f"its partial matches do not fit together: {error!r}") from error
+
+
+def _continued(rule: RuleSpec, old: RuleState, live: Live, is_own: bool) -> LoadedRule | None:
     """The rule with the tables of the snapshot; None if it now means something else."""
-    tables = compiled.from_bytes(state.tables)
+    tables = compiled.from_bytes(old.tables)
     if is_own:
         planned = plan_rule(rule, live)
-        if planned is None or not same_meaning(planned, tables, state.level) or rule.contributors != state.contributors:
+        if planned is None or not same_meaning(planned, tables) or rule.contributors != old.contributors:
             log.warning("rule `%s` is another than in the snapshot, so it begins anew", rule.name)
             return None
     if any(live.find(source.name) is None for source in tables.sources):
         return None
-    return loaded_rule(rule, tables, live, state.since, state.is_bounded)
+    return loaded_rule(rule, tables, live, old.since, old.is_bounded)
 
 
 def _text(state: RuleState) -> RuleSpec:

@@ -132,10 +132,10 @@ def bag_of_table(results: pa.Table, sources: Mapping[tuple[str, str], Row]) -> B
 
 
 def _bag(results: Iterable[Result]) -> Bag:
-    return Counter([(plain(payload), start, end, tuple([(s, plain(r)) for s, r in rows])) for payload, start, end, rows in results])
+    return Counter([(_plain(payload), start, end, tuple([(s, _plain(r)) for s, r in rows])) for payload, start, end, rows in results])
 
 
-def plain(row: Iterable[Any]) -> Row:
+def _plain(row: Iterable[Any]) -> Row:
     """NaN equals itself and the zeros each other, as in the engine; but 1, 1.0 and True differ."""
     return tuple([(type(v).__name__, "NaN" if isinstance(v, float) and math.isnan(v) else v) for v in row])
 

@@ -1,4 +1,4 @@
-"""What a live engine has found: `Matches`, the value its calls return, and `Delivery`, which puts one together.
+"""What a live engine has found: `Matches`, the value its calls return, and `Delivery`, which collects them.
 
 Comes in: batches of matches of single queries. Goes out: one table per result schema, in the order of `_end`, with the column
 `_query` in front that says whose match a row is.
@@ -7,7 +7,8 @@ Comes in: batches of matches of single queries. Goes out: one table per result s
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -23,8 +24,19 @@ from keuka.events.matches import convert
 
 QUERY = "_query"
 QUERY_TYPE = pa.dictionary(pa.int32(), pa.string())
-# A push of a few rows has a few matches; to make their column `_query` anew costs 5 us, to cut it from a longer one 0.5.
-FEW_MATCHES, MANY_COLUMNS = 64, 1_000
+
+
+class _Results:
+    """The results of all outputs that have one schema."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = pa.schema([pa.field(QUERY, QUERY_TYPE), *schema])
+        self.nothing = self.schema.empty_table()
+        self.names: dict[str, None] = {}  # of the outputs whose matches may still come
+
+
+# Matches of one output: where they belong, its name, the rows in the order of `_end`.
+Found = tuple[_Results, str, pa.RecordBatch]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -35,12 +47,17 @@ class Matches:
     rule, or `rule.output` for a rule with several outputs.
     """
 
-    tables: tuple[pa.Table, ...]
-    queries: Mapping[str, int] = field(default_factory=dict)  # what may stand in `_query` -> which table
+    num_rows: int
+    queries: Mapping[str, int]  # what may stand in `_query` -> which table
+    _results: tuple[_Results, ...]
+    _steps: Sequence[Sequence[Found]]  # what was found together; steps are in the order of time
 
-    @property
-    def num_rows(self) -> int:
-        return sum([table.num_rows for table in self.tables])
+    @cached_property
+    def tables(self) -> tuple[pa.Table, ...]:
+        """One for each schema. They are put together when they are first asked for."""
+        if not self._steps:
+            return tuple([results.nothing for results in self._results])
+        return tuple([_table(results, self._steps) for results in self._results])
 
     def __len__(self) -> int:
         return self.num_rows
@@ -90,45 +107,15 @@ class Matches:
         return f"<{n_rows:,} {'match' if n_rows == 1 else 'matches'}{whose}>"
 
 
-class _Table:
-    """The rows of all outputs that have one schema."""
-
-    def __init__(self, schema: pa.Schema) -> None:
-        self.schema = pa.schema([pa.field(QUERY, QUERY_TYPE), *schema])
-        self.nothing = self.schema.empty_table()
-        self.names: dict[str, int] = {}  # outputs whose matches may still come, and their codes in `_query`
-        self.words: pa.Array | None = None  # what the codes stand for; None if they must be counted again
-        self.columns: dict[str, pa.Array] = {}  # `_query` of outputs that had matches lately, FEW_MATCHES rows of it
-        self.found: list[pa.RecordBatch] = []
-        self.gone: list[str] = []  # outputs that are gone but may have rows in `found`
-
-    def named(self, rows: pa.RecordBatch, name: str) -> pa.RecordBatch:
-        """The rows with `_query` in front."""
-        if self.words is None:
-            self.words = pa.array(list(self.names), pa.string())
-            self.names = {name: code for code, name in enumerate(self.names)}
-            self.columns = {}
-        n = rows.num_rows
-        column = self.columns.get(name) if n <= FEW_MATCHES else self._column(name, n)
-        if column is None:
-            if len(self.columns) == MANY_COLUMNS:
-                self.columns = {}
-            column = self.columns[name] = self._column(name, FEW_MATCHES)
-        return rows.add_column(0, self.schema.field(0), column.slice(0, n))
-
-    def _column(self, name: str, n: int) -> pa.Array:
-        codes = pa.Array.from_buffers(pa.int32(), n, [None, pa.py_buffer(np.full(n, self.names[name], np.int32))])
-        return pa.DictionaryArray.from_arrays(codes, self.words, safe=False)
-
-
 class Delivery:
     """Matches found and not yet delivered, and the tables they will stand in."""
 
     def __init__(self) -> None:
-        self._tables: dict[pa.Schema, _Table] = {}
-        self._places: dict[tuple[str, str], tuple[_Table, str]] = {}  # (rule, output) -> its table, its name in `_query`
+        self._results: dict[pa.Schema, _Results] = {}
+        self._places: dict[tuple[str, str], tuple[_Results, str]] = {}  # (rule, output) -> where its matches belong, its name
         self._names: set[str] = set()
-        self._any_found = False
+        self._steps: list[list[Found]] = []
+        self._n_found = 0
         self._nothing: Matches | None = None  # what is delivered while nothing is found; None after rules changed
 
     @property
@@ -138,67 +125,86 @@ class Delivery:
 
     def announce(self, rule: str, output: str, name: str, schema: pa.Schema) -> None:
         """Matches of this output may come from now on; `name` is what `_query` says."""
-        table = self._tables.setdefault(schema, _Table(schema))
-        table.names[name] = len(table.names)
-        table.words = None
-        self._places[rule, output] = table, name
+        results = self._results_of(schema)
+        results.names[name] = None
+        self._places[rule, output] = results, name
         self._names.add(name)
         self._nothing = None
 
     def withdraw(self, rule: str, output: str) -> None:
         """No more matches of this output will come."""
-        table, name = self._places.pop((rule, output))
-        del table.names[name]
+        results, name = self._places.pop((rule, output))
+        del results.names[name]
         self._names.discard(name)
-        table.words = None
-        if table.found:
-            table.gone.append(name)
         self._nothing = None
 
     def collect(self, found: Sequence[tuple[str, str, pa.RecordBatch]]) -> None:
         """Takes what one step of the engine found: rule, output, rows in the order of `_end`. Steps come in the order of time."""
-        by_table: dict[_Table, list[pa.RecordBatch]] = {}
-        for rule, output, rows in found:
-            table, name = self._places[rule, output]
-            if rows.num_rows:
-                by_table.setdefault(table, []).append(table.named(rows, name))
-        for table, batches in by_table.items():
-            table.found += by_end(batches)
-            self._any_found = True
+        step = [(*self._places[rule, output], rows) for rule, output, rows in found]
+        self._steps.append(step)
+        self._n_found += sum([rows.num_rows for _, _, rows in step])
 
     def deliver(self) -> Matches:
         """Everything found since the last time."""
+        has_changed = self._nothing is None
         if self._nothing is None:
-            self._tables = {schema: table for schema, table in self._tables.items() if table.names or table.found}
-            queries = {name: i for i, table in enumerate(self._tables.values()) for name in (*table.gone, *table.names)}
-            self._nothing = Matches(tuple([table.nothing for table in self._tables.values()]), queries)
-        if not self._any_found:
+            self._results = {schema: results for schema, results in self._results.items() if results.names}
+            self._nothing = self._delivered(tuple(self._results.values()), ())
+        if not self._steps:
             return self._nothing
-        self._any_found = False
-        filled, nothing = [], self._nothing
-        for table in self._tables.values():
-            filled.append(pa.Table.from_batches(table.found, table.schema) if table.found else table.nothing)
-            if table.gone:
-                self._nothing = None
-            table.found, table.gone = [], []
-        return Matches(tuple(filled), nothing.queries)
+        steps, self._steps = self._steps, []
+        n_found, self._n_found = self._n_found, 0
+        if not has_changed:
+            return Matches(n_found, self._nothing.queries, self._nothing._results, steps)
+        # Rules may have gone since their matches were found.
+        results = dict.fromkeys([*self._results.values(), *[results for step in steps for results, _, _ in step]])
+        return self._delivered(tuple(results), steps)
+
+    def _delivered(self, results: tuple[_Results, ...], steps: Sequence[Sequence[Found]]) -> Matches:
+        queries = {name: i for i, place in enumerate(results) for name in place.names}
+        for place, name, _ in [found for step in steps for found in step]:
+            queries.setdefault(name, results.index(place))
+        return Matches(sum([rows.num_rows for step in steps for _, _, rows in step]), queries, results, steps)
+
+    def _results_of(self, schema: pa.Schema) -> _Results:
+        if schema not in self._results:
+            self._results[schema] = _Results(schema)
+        return self._results[schema]
 
     def pending(self) -> list[pa.Table]:
         """What was found and not delivered, as it will be."""
-        return [pa.Table.from_batches(table.found, table.schema) for table in self._tables.values() if table.found]
+        results = tuple(dict.fromkeys([results for step in self._steps for results, _, _ in step]))
+        return list(self._delivered(results, self._steps).tables)
 
     def put_back(self, pending: pa.Table) -> None:
         """Takes what `pending` gave before rules have found anything."""
-        schema = pa.schema(list(pending.schema)[1:])
-        table = self._tables.setdefault(schema, _Table(schema))
-        table.found += pending.to_batches()
-        table.gone += [name for name in pc.unique(pending.column(0).cast(pa.string())).to_pylist() if name not in table.names]
-        self._any_found, self._nothing = True, None
+        results = self._results_of(pa.schema(list(pending.schema)[1:]))
+        names = pending.column(0).cast(pa.string())
+        for name in pc.unique(names).to_pylist():
+            rows = pending.filter(pc.equal(names, name)).drop_columns([QUERY])
+            self._steps.append([(results, name, batch) for batch in rows.to_batches()])
+        self._n_found += pending.num_rows
+        self._nothing = None
+
+
+def _table(results: _Results, steps: Sequence[Sequence[Found]]) -> pa.Table:
+    names = list(dict.fromkeys([name for step in steps for place, name, _ in step if place is results]))
+    words = pa.array(names, pa.string())
+    batches = []
+    for step in steps:
+        mine = [_named(rows, names.index(name), words) for place, name, rows in step if place is results and rows.num_rows]
+        batches += by_end(mine)
+    return pa.Table.from_batches(batches, results.schema)
+
+
+def _named(rows: pa.RecordBatch, code: int, words: pa.Array) -> pa.RecordBatch:
+    codes = pa.Array.from_buffers(pa.int32(), rows.num_rows, [None, pa.py_buffer(np.full(rows.num_rows, code, np.int32))])
+    return rows.add_column(0, pa.field(QUERY, QUERY_TYPE), pa.DictionaryArray.from_arrays(codes, words, safe=False))
 
 
 def by_end(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
     """The rows of several batches, each in the order of `_end`, in one order of `_end`; equal ends as the batches come."""
-    if len(batches) == 1:
+    if len(batches) <= 1:
         return list(batches)
     ends = [ticks(batch.column("_end")) for batch in batches]
     if all(earlier[-1] <= later[0] for earlier, later in pairwise(ends)):

@@ -10,10 +10,11 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from keuka.errors import DataError, data_error
-from keuka.events.columns import UnfitError, canonical, check_text, damaged, joinable, ticks
+from keuka.events.columns import UnfitError, canonical, check_text, damaged, joinable
 from keuka.events.files import place
 from keuka.events.frontiers import EventBatch, Rows
 from keuka.events.order import header
@@ -39,8 +40,10 @@ class Intake:
         self._conversions = self._to_convert(())  # columns that are wanted, or cannot be joined as they are
         self._texts: list[int] = []  # columns of text that are wanted
         _check_types(stream, self.schema)
-        plain = len(stream.time) == 1 and not _needs_conversion(self.schema.field(stream.time[0]).type, self._attribute(stream.time[0]))
-        self._time_idx = self.schema.get_field_index(stream.time[0]) if plain else None
+        # The time column of point events whose ticks can be taken as they lie in memory.
+        arrow = self.schema.field(stream.time[0]).type
+        is_plain = pa.types.is_int64(arrow) or (pa.types.is_timestamp(arrow) and arrow.unit == "us")
+        self._time_idx = self.schema.get_field_index(stream.time[0]) if is_plain and len(stream.time) == 1 else None
 
     def read(self, data: Any) -> list[tuple[pa.RecordBatch, EventBatch]]:
         """The rows as they came, and as events in order of arrival. What is wrong with them is said before anything is taken."""
@@ -90,7 +93,7 @@ class Intake:
             raise self.stream.unfit(damaged(0, str(error)), rows, None) from None
         column = None if self._time_idx is None else batch.column(self._time_idx)
         if column is not None and column.null_count == 0:
-            start = end = ticks(column)
+            start = end = np.frombuffer(column.buffers()[1], np.int64, len(column), 8 * column.offset)
         else:
             start, end = header(self.stream, batch, rows)
         table = self._converted(batch, rows, self._conversions) if self._conversions else batch

@@ -21,7 +21,7 @@ from keuka.events.frontiers import BEGINNING, INFINITE, Arrivals, EventBatch, Fr
 from keuka.events.sources import OpenStream, fit, joined, read
 from keuka.schema import TimeAxis
 
-__all__ = ["EventBatch", "common_axis", "header", "in_order"]
+__all__ = ["EventBatch", "common_axis", "header", "in_order", "one_axis"]
 
 
 def in_order(
@@ -55,7 +55,12 @@ def common_axis(opened: Sequence[OpenStream]) -> TimeAxis:
                 f"`{opened[0].time[-1]}` is {_clock(first)}, `{stream.time[-1]}` is {_clock(axis)}",
                 "convert one of the time columns; for integers declare the same `unit=`, for timestamps give both a zone or neither",
             )
-    arrows = [stream.type.axis.arrow for stream in opened]
+    return one_axis([stream.type.axis for stream in opened])
+
+
+def one_axis(axes: Sequence[TimeAxis]) -> TimeAxis:
+    """The clock of results over streams that share one but for their zones."""
+    first, arrows = axes[0], [axis.arrow for axis in axes]
     if all(arrow.equals(first.arrow) for arrow in arrows):
         return first
     zoned = any(pa.types.is_timestamp(arrow) and arrow.tz is not None for arrow in arrows)

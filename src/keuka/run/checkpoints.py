@@ -20,6 +20,7 @@ import pyarrow as pa
 from keuka.errors import DataError, data_error
 
 VERSION = 1
+_KERNEL = "kernel/"  # before the names of the runner's sections
 _MAGIC = b"KEUKASNP"
 _HEAD = struct.Struct("<8sIII")  # magic, version, number of sections, checksum of these two numbers
 _NUMBERS = struct.Struct("<II")
@@ -37,7 +38,6 @@ class RuleState:
     outputs: tuple[str, ...] | None
     contributors: bool
     since: int
-    level: int
     is_bounded: bool
     n_matches: int
     tables: bytes
@@ -68,7 +68,7 @@ class Checkpoint:
     promised: int
     rules: tuple[RuleState, ...]
     streams: tuple[StreamState, ...]
-    kernels: tuple[tuple[tuple[str, pa.Table], ...], ...]  # by level: the runner's sections
+    kernel: tuple[tuple[str, pa.Table], ...]  # the runner's sections (`state.py`)
     found: tuple[pa.Table, ...]  # matches that were not delivered yet
 
 
@@ -80,9 +80,8 @@ def to_bytes(checkpoint: Checkpoint) -> bytes:
         sections[f"stream/{i}/schema"] = stream.schema.serialize().to_pybytes()
         for part in ("held", "held_rows", "late"):
             sections[f"stream/{i}/{part}"] = _ipc(getattr(stream, part))
-    for level, kernel in enumerate(checkpoint.kernels):
-        for i, (name, table) in enumerate(kernel):
-            sections[f"kernel/{level}/{i}/{name}"] = _ipc(table)
+    for name, table in checkpoint.kernel:
+        sections[f"{_KERNEL}{name}"] = _ipc(table)
     for i, table in enumerate(checkpoint.found):
         sections[f"found/{i}"] = _ipc(table)
     return pack({"engine": json.dumps(_facts(checkpoint)).encode(), **sections})
@@ -93,11 +92,11 @@ def from_bytes(data: bytes) -> Checkpoint:
     try:
         return _checkpoint(json.loads(sections["engine"]), sections)
     except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError, pa.ArrowException) as error:
-        raise _damaged(f"its sections do not fit together: {error!r}") from error
+        raise damaged(f"its sections do not fit together: {error!r}") from error
 
 
 # What of a rule and of a stream goes into the JSON section; the rest are sections of their own.
-_RULE = ("name", "language", "texts", "outputs", "contributors", "since", "level", "is_bounded", "n_matches")
+_RULE = ("name", "language", "texts", "outputs", "contributors", "since", "is_bounded", "n_matches")
 _STREAM = ("name", "time", "lateness", "id", "unit", "frontier", "n_rows", "n_late", "wanted")
 
 
@@ -105,7 +104,6 @@ def _facts(checkpoint: Checkpoint) -> dict[str, Any]:
     return {
         "time": checkpoint.time,
         "promised": checkpoint.promised,
-        "n_levels": len(checkpoint.kernels),
         "rules": [
             {
                 **{name: getattr(rule, name) for name in _RULE},
@@ -119,16 +117,12 @@ def _facts(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def _checkpoint(facts: dict[str, Any], sections: Mapping[str, bytes]) -> Checkpoint:
-    kernels = []
-    for level in range(facts["n_levels"]):
-        names = [name for name in sections if name.startswith(f"kernel/{level}/")]
-        kernels.append(tuple([(name.split("/", 3)[3], _table(sections[name])) for name in names]))
     return Checkpoint(
         time=int(facts["time"]),
         promised=int(facts["promised"]),
         rules=tuple([_rule(rule, sections[f"rule/{i}/tables"]) for i, rule in enumerate(facts["rules"])]),
         streams=tuple([_stream(stream, i, sections) for i, stream in enumerate(facts["streams"])]),
-        kernels=tuple(kernels),
+        kernel=tuple([(name.removeprefix(_KERNEL), _table(content)) for name, content in sections.items() if name.startswith(_KERNEL)]),
         found=tuple([_table(content) for name, content in sections.items() if name.startswith("found/")]),
     )
 
@@ -216,10 +210,10 @@ def pack(sections: Mapping[str, bytes]) -> bytes:
 def unpack(data: bytes) -> dict[str, bytes]:
     """The sections that `pack` wrote; K519 or K520 for anything else."""
     if len(data) < _HEAD.size or data[:8] != _MAGIC:
-        raise _damaged("it does not begin as a snapshot does")
+        raise damaged("it does not begin as a snapshot does")
     _, version, n_sections, checksum = _HEAD.unpack_from(data)
     if zlib.crc32(_NUMBERS.pack(version, n_sections)) != checksum:
-        raise _damaged("its head was changed")
+        raise damaged("its head was changed")
     if version > VERSION:
         message = f"the snapshot has version {version}; this Keuka reads up to version {VERSION}"
         raise data_error("K520", message, "restore it with the Keuka that made it, or update this one")
@@ -227,20 +221,21 @@ def unpack(data: bytes) -> dict[str, bytes]:
     place = _HEAD.size
     for _ in range(n_sections):
         if len(data) - place < _SECTION.size:
-            raise _damaged("it was cut short")
+            raise damaged("it was cut short")
         n_name, n_content, checksum = _SECTION.unpack_from(data, place)
         middle = place + _SECTION.size + n_name
         if n_name + n_content > len(data) - place - _SECTION.size:
-            raise _damaged("it was cut short")
+            raise damaged("it was cut short")
         text, content = data[place + _SECTION.size : middle], data[middle : middle + n_content]
         if zlib.crc32(content, zlib.crc32(text)) != checksum:
-            raise _damaged(f"the checksum of section {len(sections) + 1} does not fit")
+            raise damaged(f"the checksum of section {len(sections) + 1} does not fit")
         sections[text.decode(errors="replace")] = content
         place = middle + n_content
     if place != len(data) or len(sections) != n_sections:
-        raise _damaged("there is more in it than its head says")
+        raise damaged("there is more in it than its head says")
     return sections
 
 
-def _damaged(why: str) -> DataError:
+def damaged(why: str) -> DataError:
+    """K519, with what was found."""
     return data_error("K519", "the snapshot is damaged", "restore an older one", where=why)

@@ -1,7 +1,7 @@
 """Loaded rules over streams that are pushed: rows in, whole epochs through the runners, matches out. `engine.py` is its face.
 
-Time goes to the smallest frontier of the streams that rules read. Rules that read other rules' published streams run in a runner
-of their own, one per level: the matches that a step gives on one level are events of the same step on the next.
+Time goes to the smallest frontier of the streams that rules read. What rules publish never leaves the runner on its way to the rules
+that read it.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from keuka.automaton.tables import Tables
+from keuka.automaton.tables import OutputColumns, Tables
 from keuka.errors import KeukaError
 from keuka.events.clocks import show_time, unit_of
-from keuka.events.columns import Int64Array, ticks
-from keuka.events.delivery import Delivery, by_end
+from keuka.events.columns import Int64Array
+from keuka.events.delivery import Delivery
 from keuka.events.frontiers import BEGINNING, Arrivals, EventBatch, Frontiers, late_rows, ordered, row_numbers, taken
 from keuka.events.intake import Intake
+from keuka.events.matches import result_schema
 from keuka.events.order import common_axis, header
 from keuka.events.sources import OpenStream, joined
 from keuka.run import memory
 from keuka.run.checkpoints import StreamState
 from keuka.run.embedded import FEWEST_ROWS, MANY_MATCHES, MOST_ROWS
 from keuka.run.runner import MatchBatch, Runner, Usage
-from keuka.schema import TimeAxis
+from keuka.schema import StreamType, TimeAxis
 
 log = logging.getLogger("keuka")
 
@@ -42,11 +43,25 @@ class LoadedRule:
 
     name: str
     tables: Tables
-    level: int  # 0 if it reads input streams only, else one more than the highest rule whose stream it reads
     since: int  # it sees the events of epochs after this tick
     is_bounded: bool  # every partial match is dropped when it has taken too long
-    outputs: tuple[tuple[str, str, pa.Schema], ...]  # published name, name in `_query`, columns of the results
-    published: dict[str, OpenStream]  # its outputs, as the streams other rules read
+    contributors: bool
+    axis: TimeAxis  # the clock of its results
+    names: dict[str, str]  # by output: what `_query` says of its matches
+    published: tuple[str, ...]  # the outputs that other rules can read
+
+    def schema(self, output: OutputColumns) -> pa.Schema:
+        """The columns of its results."""
+        return result_schema(output.schema, self.axis, self.contributors)
+
+
+@dataclass(frozen=True)
+class Published:
+    """A stream that a rule publishes."""
+
+    name: str
+    type: StreamType
+    contributors: bool  # are the events behind its own events known?
 
 
 class LiveStream:
@@ -84,19 +99,17 @@ class Live:
         self.n_matches: Counter[str] = Counter()  # by rule
         self.frontiers = Frontiers(few_rows=FEW_ROWS)
         self.delivery = Delivery()
-        self.runners: list[Runner] = []  # by level
+        self.runner: Runner | None = None  # from the first rule on
         self.unknown: list[str] = []  # streams that rules read and whose columns nobody has said yet
         self.promised = BEGINNING  # for streams that are not known yet, too
         self.is_in_doubt = False  # an exception now leaves rows or partial matches that are neither here nor there
-        self._published: dict[str, tuple[OpenStream, int]] = {}  # streams that rules publish, and the level of their readers
         self._readers: Counter[str] = Counter()  # how many rules read an input stream
         self._read: list[LiveStream] = []  # the streams among them that are known
         self._expected: dict[str, float] = {}  # when a rule first asked for a stream
-        self._published_readers: Counter[str] = Counter()  # how many read a published one
-        self._columns: list[dict[str, tuple[str, ...]]] = []  # by level: what is read of each stream
-        self._wanted: dict[str, tuple[str, ...]] = {}  # what is read of each input stream, on whatever level
-        self._n_published: Counter[str] = Counter()  # events given to the readers of a published stream
-        self._is_full = False  # the limit was reached by the last call
+        self._published: dict[str, Published] = {}
+        self._sources: Counter[str] = Counter()  # how many loaded rules read a stream, input or published
+        self._wanted: dict[str, tuple[str, ...]] = {}  # what loaded rules read of each input stream
+        self.is_full = False  # the limit was reached by the last call
         self._n_rows = FEWEST_ROWS  # of the next step, at the most
 
     # -- streams and rules -------------------------------------------------------------------------------------------------
@@ -132,50 +145,50 @@ class Live:
         self.unknown = [name for name in self._readers if name not in self.streams]
         self._read = [live for name, live in self.streams.items() if name in self._readers]
 
-    def find(self, name: str) -> tuple[OpenStream, int] | None:
-        """A stream that a rule can read, and the least level of a rule that reads it; None if there is none of that name."""
+    def find(self, name: str) -> OpenStream | Published | None:
+        """A stream that a rule can read, input or published; None if there is none of that name."""
         live = self.streams.get(name)
-        return (live.stream, 0) if live is not None else self._published.get(name)
+        return self._published.get(name) if live is None else live.stream
 
     def load(self, rule: LoadedRule) -> None:
         """The rule runs from now on; if it cannot, nothing has changed."""
-        sources = [place[0] for source in rule.tables.sources if (place := self.find(source.name)) is not None]
-        while len(self.runners) <= rule.level:
-            self.runners.append(Runner((), common_axis(sources)))
-        runner = self.runners[rule.level]
-        for stream in sources:
-            runner.open(stream)
-        runner.load(rule.name, rule.tables, rule.since)
+        if self.runner is None:
+            self.runner = Runner((), rule.axis)
+        for source in rule.tables.sources:
+            if source.name in self.streams:
+                self.runner.open(self.streams[source.name].stream)
+        self.runner.load(rule.name, rule.tables, rule.since, rule.axis)
         try:
+            self._sources.update([source.name for source in rule.tables.sources])
             self._read_columns()
         except BaseException:
-            runner.unload(rule.name)
+            self._sources -= Counter([source.name for source in rule.tables.sources])
+            self.runner.unload(rule.name)
             raise
         self.rules[rule.name] = rule
-        self._published_readers.update([source.name for source in rule.tables.sources if source.name in self._published])
-        self._published |= {name: (stream, rule.level + 1) for name, stream in rule.published.items()}
-        for output, name, schema in rule.outputs:
-            self.delivery.announce(rule.name, output, name, schema)
+        for output in rule.tables.outputs:
+            self.delivery.announce(rule.name, output.name, rule.names[output.name], rule.schema(output))
+            if output.name in rule.published:
+                self.runner.publish(output.name, rule.name, output)
+                self._published[output.name] = Published(output.name, StreamType(output.schema, rule.axis), rule.contributors)
 
     def unload(self, name: str) -> None:
         """The rule and its partial matches go. Matches already found are still delivered."""
+        assert self.runner is not None
         rule = self.rules.pop(name)
-        self.runners[rule.level].unload(name)
+        for output in rule.tables.outputs:
+            self.delivery.withdraw(name, output.name)
+            if self._published.pop(output.name, None) is not None:
+                self.runner.withdraw(output.name)
+        self.runner.unload(name)
+        self._sources -= Counter([source.name for source in rule.tables.sources])
         self._read_columns()
-        self._published_readers -= Counter([source.name for source in rule.tables.sources if source.name in self._published])
-        self._published = {name: place for name, place in self._published.items() if name not in rule.published}
-        for output, _, _ in rule.outputs:
-            self.delivery.withdraw(name, output)
         self.n_matches.pop(name, None)
 
     def _read_columns(self) -> None:
-        """Looks up what the runners read, and brings the waiting rows of columns that are new into their canonical types."""
-        columns = [runner.columns() for runner in self.runners]
-        wanted: dict[str, tuple[str, ...]] = {}
-        for by_stream in columns:
-            for name, names in by_stream.items():
-                if name in self.streams:
-                    wanted[name] = tuple(dict.fromkeys([*wanted.get(name, ()), *names]))
+        """Looks up what rules read, and brings the waiting rows of columns that are new into their canonical types."""
+        assert self.runner is not None
+        wanted = {name: columns for name, columns in self.runner.columns().items() if name in self._sources}
         # All before the first is changed: a value that does not fit must leave everything as it was.
         converted = {}
         for name, names in wanted.items():
@@ -183,10 +196,10 @@ class Live:
         for name, runs in converted.items():
             self.streams[name].arrivals.runs = runs
             self.streams[name].intake.want(wanted[name])
-        self._columns, self._wanted = columns, wanted
+        self._wanted = wanted
 
     def usage(self, name: str) -> Usage:
-        return self.runners[self.rules[name].level].usage(name)
+        return self.runner.usage(name) if self.runner is not None and name in self.rules else Usage(0, 0, 0)
 
     # -- rows and time -----------------------------------------------------------------------------------------------------
 
@@ -258,11 +271,11 @@ class Live:
         K518 if more memory is held than allowed; what was not processed then still waits.
         """
         frontier = self.frontier() if frontier is None else frontier
-        if self._is_full:
+        if self.is_full:
             self._check_kernel_memory()
         self.is_in_doubt = True
         while step := self.frontiers.step(frontier, self._wanted, self._n_rows):
-            n_found = self._collect(self._process(step))
+            n_found = self._collect(self.runner.process(step)) if self.runner is not None else 0
             # As in a run over files: a query can have many more matches than events.
             self._n_rows = min(2 * self._n_rows, MOST_ROWS) if n_found < MANY_MATCHES else max(self._n_rows // 4, 1)
             self._check_kernel_memory()
@@ -278,33 +291,6 @@ class Live:
         for batch in found:
             self.n_matches[batch.query] += batch.rows.num_rows
         return sum([batch.rows.num_rows for batch in found])
-
-    def _process(self, step: dict[str, EventBatch]) -> list[MatchBatch]:
-        if len(self.runners) == 1:
-            return self.runners[0].process(step)
-        found: list[MatchBatch] = []
-        events = dict(step)
-        for level, runner in enumerate(self.runners):
-            mine = {name: events[name] for name in self._columns[level] if name in events}
-            here = runner.process(mine) if mine else []
-            events |= self._published_events(here)
-            found += here
-        return found
-
-    def _published_events(self, found: Sequence[MatchBatch]) -> dict[str, EventBatch]:
-        """Matches as events of the streams that other rules read."""
-        by_stream: dict[str, list[pa.RecordBatch]] = {}
-        for batch in found:
-            is_read = batch.output in self._published_readers and batch.output in self.rules[batch.query].published
-            if is_read and batch.rows.num_rows:
-                by_stream.setdefault(batch.output, []).append(batch.rows)
-        events = {}
-        for name, pieces in by_stream.items():
-            rows = joined(self._published[name][0], by_end(pieces))
-            first, n = self._n_published[name], rows.num_rows
-            self._n_published[name] += n
-            events[name] = EventBatch(ticks(rows.column("_start")), ticks(rows.column("_end")), np.arange(first, first + n), rows)
-        return events
 
     # -- snapshots ---------------------------------------------------------------------------------------------------------
 
@@ -356,7 +342,7 @@ class Live:
         return {**total, "bytes": self.n_bytes, "streams": streams, "rules": rules}
 
     def rule_counters(self, name: str) -> dict[str, int]:
-        used = self.usage(name) if name in self.rules else Usage(0, 0, 0)
+        used = self.usage(name)
         return {"matches": self.n_matches[name], "live_instances": used.n_instances, "bytes": used.n_bytes}
 
     @property
@@ -366,12 +352,12 @@ class Live:
 
     @property
     def _kernel_bytes(self) -> int:
-        return sum([runner.n_bytes for runner in self.runners])
+        return 0 if self.runner is None else self.runner.n_bytes
 
     def check_room(self, name: str) -> None:
         """May rows of this stream come in? Not if too much is held already, unless others wait for just this stream."""
-        self._is_full = self._is_full and self.memory_limit is not None and self.n_bytes > self.memory_limit
-        if not self._is_full or self.memory_limit is None:
+        self.is_full = self.memory_limit is not None and self.n_bytes > self.memory_limit
+        if self.memory_limit is None or not self.is_full:
             return
         live = self.streams.get(name)
         is_kernel = self._kernel_bytes > self.memory_limit
@@ -386,7 +372,7 @@ class Live:
     def _too_much(self, is_kernel: bool, batch: str) -> KeukaError:
         """`is_kernel`: partial matches alone are too much; rows may wait only because the kernel takes no more."""
         assert self.memory_limit is not None
-        self._is_full = True
+        self.is_full = True
         used = {name: self.usage(name) for name in self.rules}
         waiting = {} if is_kernel else {name: (live.arrivals.n_held, live.n_bytes) for name, live in self.streams.items()}
         unbounded = [name for name, rule in self.rules.items() if not rule.is_bounded]

@@ -53,7 +53,8 @@ def too_much(
             "less `lateness=` lets events go earlier, and late ones that are kept can be taken: `take_late`",
         ]
     else:
-        assert rule is not None
+        if rule is None:
+            return data_error("K518", message, "raise the limit: `engine.memory_limit = ...`")
         where = f"rule `{rule}` holds most: {show_bytes(used[rule].n_bytes)} for {used[rule].n_instances:,} partial matches"
         bound = "bound how long its matches may take, for example `FILTER {DUR <= 10 min} (...)`; now partial matches wait for ever"
         shorter = "a smaller bound on DUR, a more selective first FILTER, fewer columns, or no contributors would need less"

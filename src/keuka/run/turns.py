@@ -10,6 +10,16 @@ from types import TracebackType
 
 from keuka.errors import DataError, data_error
 
+_n_forks = 0  # how many processes lie between this one and the first
+
+
+def _count_fork() -> None:
+    global _n_forks
+    _n_forks += 1
+
+
+os.register_at_fork(after_in_child=_count_fork)
+
 
 class Turn:
     """A `with` block of it is one call. Calls of other threads wait; an engine that can no longer work refuses them with K523."""
@@ -19,7 +29,7 @@ class Turn:
         self.failure: BaseException | None = None  # what ended a call in the middle, so that nobody knows what it had done
         self._lock = RLock()
         self._is_inside = False
-        self._process = os.getpid()
+        self._n_forks = _n_forks
 
     def __enter__(self) -> None:
         self._begin()
@@ -49,7 +59,7 @@ class Turn:
             self.failure = None
 
     def _begin(self) -> None:
-        if os.getpid() != self._process:  # before the lock: another thread may have held it when this process was forked
+        if _n_forks != self._n_forks:  # before the lock: another thread may have held it when this process was forked
             problem = "the engine belongs to the process from which this one was forked"
             raise data_error("K523", problem, "make the engine after the fork; a snapshot of another one can be restored in it")
         self._lock.acquire()
