@@ -276,6 +276,20 @@ def test_streams_of_one_engine_share_one_clock():
     assert raised(lambda: clocks.take_late("U")).code == "K505"
 
 
+def test_results_are_in_the_zone_of_the_streams_a_rule_reads():
+    zoned = {zone: pa.schema({"t": pa.timestamp("us", zone), "n": pa.int64()}) for zone in ("Europe/Berlin", "Asia/Tokyo")}
+    engine = keuka.Engine({"S": zoned["Europe/Berlin"], "T": zoned["Asia/Tokyo"]})
+    engine.add(ALL, name="berlin")
+    engine.add("SELECT n FROM T", name="tokyo")
+    engine.add("SELECT n_1 AS n FROM S NEXT T", name="both")
+    matches = engine.poll()
+    found = {name: matches.of(name).schema.field("_end").type.tz for name in ("berlin", "tokyo", "both")}
+    assert found == {"berlin": "Europe/Berlin", "tokyo": "Asia/Tokyo", "both": "UTC"}
+    for stream in ("S", "T"):
+        engine.push(stream, [{"t": datetime.datetime(2024, 1, 31, hour, tzinfo=datetime.UTC), "n": hour} for hour in (1, 2, 3)])
+    assert [engine.rules[name].matches for name in found] == [2, 2, 1]
+
+
 # ---- rules
 
 
