@@ -1,40 +1,55 @@
 """Builds the kernel: every module of `src/keuka/kernel` with a `.pxd` beside it is Cython in pure mode and becomes a C++ extension.
 
-With `KEUKA_CHECKED=1` the same sources are compiled with bounds checks on every index, which is what `make checked` tests.
-Everything else about the package stands in `pyproject.toml`.
+`KEUKA_BUILD` says what kind of kernel: `release` (the default), or for `make sanitize` `checked`, with bounds checks on every
+index, and `sanitized`, with AddressSanitizer and UndefinedBehaviorSanitizer. Everything else about the package stands in
+`pyproject.toml`.
 """
 
 import os
+import sys
 from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-CHECKED = os.environ.get("KEUKA_CHECKED", "0") == "1"
+KIND = os.environ.get("KEUKA_BUILD", "release")
+
+# gcc's `undefined` leaves out conversions of doubles that do not fit. Python's own flags make signed overflow wrap round, which
+# hides it from the sanitizer.
+SANITIZERS = ["-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all", "-fno-wrapv", "-fno-wrapv-pointer"]
+FLAGS = {
+    "release": ["-O3", "-g0"],
+    # The assertions of libstdc++ check the indices of C++ vectors, which Cython's own directive does not reach.
+    "checked": ["-O3", "-g0", "-D_GLIBCXX_ASSERTIONS"],
+    "sanitized": ["-O1", "-g", "-fno-omit-frame-pointer", *SANITIZERS],
+}
+if KIND not in FLAGS:
+    sys.exit(f"KEUKA_BUILD is {KIND!r}; the kinds of build are {', '.join(FLAGS)}")
 
 DIRECTIVES = {
     "language_level": 3,
-    "boundscheck": CHECKED,
+    "boundscheck": KIND == "checked",
     "wraparound": False,
     "cdivision": True,
-    "initializedcheck": CHECKED,
-    "show_performance_hints": not CHECKED,
+    "initializedcheck": KIND == "checked",
+    "show_performance_hints": KIND == "release",
 }
-# The assertions of libstdc++ check the indices of C++ vectors, which Cython's own directive does not reach.
-COMPILE_ARGS = ["-std=c++17", "-O3", "-g0", "-fno-strict-aliasing", *(["-D_GLIBCXX_ASSERTIONS"] if CHECKED else [])]
 # The interpreter of expressions is compiled twice, for one lane and for many: inlining it is not left to the compiler.
 INLINE = {"bytecode": [("CYTHON_INLINE", "inline __attribute__((always_inline))")]}
 
 
 def extensions() -> list[Extension]:
     modules = sorted(path for path in Path("src/keuka/kernel").glob("*.py") if path.with_suffix(".pxd").exists())
+    compile_args = ["-std=c++17", "-fno-strict-aliasing", *FLAGS[KIND]]
+    link_args = SANITIZERS if KIND == "sanitized" else []
     return [
         Extension(
             f"keuka.kernel.{path.stem}",
             [str(path)],
-            language="c++",
-            extra_compile_args=COMPILE_ARGS,
             define_macros=INLINE.get(path.stem, []),
+            extra_compile_args=compile_args,
+            extra_link_args=link_args,
+            language="c++",
         )
         for path in modules
     ]
@@ -44,8 +59,9 @@ setup(
     ext_modules=cythonize(
         extensions(),
         # Cython looks at times of files and not at directives, so each kind of build has its own folder.
-        build_dir="build/cython-checked" if CHECKED else "build/cython",
+        build_dir=f"build/cython-{KIND}",
         compiler_directives=DIRECTIVES,
+        emit_linenums=KIND == "sanitized",  # reports name lines of the kernel, not of the generated code
     ),
     options={"build_ext": {"parallel": os.cpu_count()}},
 )
