@@ -1,0 +1,335 @@
+"""Bytes from outside, damaged in every way: reading them gives a clean error or something that can be used, never a crash or a hang.
+
+`make fuzz` runs 100,000 damages of every target, a test 3,000. They are tried in child processes, so that one that ends its
+process is known by its number, and the others are still tried. `python tests/kernel/fuzz.py tables --only 4711` repeats one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import faulthandler
+import json
+import os
+import re
+import resource
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import traceback
+import zlib
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+
+from keuka.automaton.tables import SourceColumns, Tables, from_bytes, to_bytes
+from keuka.errors import KeukaError
+from keuka.events.sources import Stream, open_stream
+from keuka.query import prepare
+from keuka.run.embedded import run
+from keuka.schema import ARROW_OF, Type
+
+SECONDS = 10  # longer than any damage may take: all of them together take some milliseconds
+BYTES = 1 << 30  # that a damage may make the process ask for, beyond what it had
+MOST_FAILURES = 20  # after as many it is known that something is wrong
+
+
+@dataclass(frozen=True)
+class Target:
+    """A kind of bytes, and what is done with them."""
+
+    samples: Callable[[], list[bytes]]
+    read: Callable[[bytes], Any]  # KeukaError with one of `refusals` for what it does not accept
+    use: Callable[[Any], object]  # what comes of it, for comparison; KeukaError for what the data does not allow
+    repair: Callable[[bytes], bytes]  # make checksums right again, so that the checks behind them are tried
+    refusals: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A damage, by its number, that neither was refused nor could be used."""
+
+    index: int
+    what: str
+
+
+@dataclass(frozen=True)
+class Report:
+    n_tried: int
+    outcomes: Counter[str]  # of the processes that came to their end
+    failures: tuple[Failure, ...]
+
+
+# -- damage ------------------------------------------------------------------------------------------------------------------
+
+NUMBERS = (-1, 0, 1, 2, 3, 5, 7, 31, 62, 1000, 2**20, 2**31 - 1, -(2**31), 2**32, 2**62, 2**63 - 1, -(2**63))
+TOKENS = (b"-1", b"0", b"1", b"4", b"99999999", b"9" * 30, b"1.5", b"1e999", b"null", b"true", b"[]", b"{}", b'""', b'"a"', b'"\\ud800"')
+
+
+def mutant(data: bytes, seed: int, index: int) -> bytes:
+    """The damage with this number. Every second one changes one byte, and these go through the bytes one by one."""
+    random = Random(f"{seed} {index}")
+    if index % 2 == 0:
+        at = index // 2 % len(data)
+        return data[:at] + bytes([data[at] ^ random.randrange(1, 256)]) + data[at + 1 :]
+    return random.choice(DAMAGES)(data, random)
+
+
+def _cut_short(data: bytes, random: Random) -> bytes:
+    return data[: random.randrange(len(data))]
+
+
+def _leave_out(data: bytes, random: Random) -> bytes:
+    at = random.randrange(len(data))
+    return data[:at] + data[at + random.choice((1, 4, 8, 40, 400)) :]
+
+
+def _repeat(data: bytes, random: Random) -> bytes:
+    at, size = random.randrange(len(data)), random.choice((1, 4, 8, 40, 400))
+    return data[: at + size] + data[at:]
+
+
+def _word(data: bytes, random: Random) -> tuple[int, int]:
+    """Place and size of a number: those of binary formats are aligned with the beginning or the end."""
+    size = random.choice((4, 8))
+    at = random.randrange(len(data) - size)
+    at -= random.choice((at, at - len(data))) % size
+    return max(at, 0), size
+
+
+def _set_word(data: bytes, random: Random) -> bytes:
+    at, size = _word(data, random)
+    number = random.choice(NUMBERS) & ((1 << 8 * size) - 1)
+    return data[:at] + number.to_bytes(size, "little") + data[at + size :]
+
+
+def _copy_word(data: bytes, random: Random) -> bytes:
+    """A number that has its place elsewhere is likelier to be accepted than any other."""
+    (at, size), (source, _) = _word(data, random), _word(data, random)
+    return data[:at] + data[source : source + size] + data[at + size :]
+
+
+def _swap(data: bytes, random: Random) -> bytes:
+    size = random.choice((1, 4, 8, 40))
+    a, b = sorted([random.randrange(len(data)), random.randrange(len(data))])
+    b = max(a + size, b)
+    return data[:a] + data[b : b + size] + data[a + size : b] + data[a : a + size] + data[b + size :]
+
+
+def _set_token(data: bytes, random: Random) -> bytes:
+    """Another value in JSON, or in what looks like it."""
+    found = list(re.finditer(rb'-?\d+|"[^"\\]*"', data))
+    if not found:
+        return _set_word(data, random)
+    chosen = random.choice(found)
+    return data[: chosen.start()] + random.choice(TOKENS) + data[chosen.end() :]
+
+
+DAMAGES = (_cut_short, _leave_out, _repeat, _set_word, _set_word, _copy_word, _copy_word, _swap, _set_token, _set_token)
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------------
+
+EVENTS = pa.table(
+    {
+        "t": [1, 2, 2, 3, 4, 5, 5, 6],
+        "name": ["a", "b", "a", "b", None, "a", "ä", "b"],
+        "price": [1.0, 2.0, 3.0, None, 2.5, 4.0, float("nan"), 1.0],
+        "n": [1, 2, 3, 4, 5, None, 7, 8],
+        "tags": [[1], [], None, [2, 3], [4], [5], [6], [7]],
+    }
+)
+RUNS = """
+SELECT * FROM
+  (SELECT name, price_1, price, cnt, concat(upper(name), 'x') AS label
+   FROM FILTER {cnt >= 2 AND (name LIKE 'a%' OR n IN (1, 2, 8))} (
+          (SELECT *, 1 AS cnt FROM FILTER {price > 0.5} (SELECT name, price, n, t FROM S))
+          FOLD {lower($2.name) = lower($.name), $2.price > $.price, $.cnt + 1 AS cnt} (SELECT name, price, n, t FROM S)))
+  UNION
+  (SELECT name, price AS price_1, price, n AS cnt, name AS label
+   FROM S NEXT {substring($2.o, 1, 1) < $1.name} (SELECT n AS m, name AS o FROM S NEXT S))
+"""
+PAIRS = """
+SELECT tags_1 AS before, tags, name, round(price, 1) AS price
+FROM S NEXT {$2.n % 2 = $1.n % 2 AND DUR < 4} S PUBLISH Pairs;
+SELECT name_1, name, coalesce(price, 0.0) AS price FROM Pairs NEXT {$2.price >= $1.price} Pairs PUBLISH Quartets;
+"""
+
+
+def compiled() -> list[Tables]:
+    """Of one large query with its contributors, and of two small ones with values that pass through."""
+    return [prepare(RUNS, EVENTS, time="t", contributors=True).tables, prepare(PAIRS, EVENTS, time="t").tables]
+
+
+def use_tables(tables: Tables) -> list[str]:
+    """The matches over eight events of whatever streams the tables are for."""
+    opened = [open_stream(source.name, Stream(stream_for(source), time="the time")) for source in tables.sources]
+    return [str(batch.rows.to_pylist()) for batch in run(tables, opened)]
+
+
+def stream_for(source: SourceColumns) -> pa.Table:
+    kinds = {Type.INTEGER: "n", Type.DOUBLE: "price", Type.STRING: "name", Type.OTHER: "tags", Type.NULL: "n"}
+    columns = [EVENTS["t"]]
+    for type_ in source.types:
+        if type_ in (Type.BOOLEAN, Type.TIMESTAMP):
+            columns.append(EVENTS["t"].cast(ARROW_OF[type_]))
+        else:
+            columns.append(EVENTS[kinds[type_]])
+    return pa.table(columns, names=["the time", *source.columns])
+
+
+HEAD = struct.Struct("<8sIIQ")  # magic, version, checksum of what follows, length of the JSON part
+
+
+def repair_tables(data: bytes) -> bytes:
+    """The right checksum, and the right length of the JSON part where that is still JSON."""
+    if len(data) < HEAD.size:
+        return data
+    magic, version, _, n_text = HEAD.unpack_from(data)
+    body = data[HEAD.size :]
+    with contextlib.suppress(ValueError, RecursionError):
+        n_text = json.JSONDecoder().raw_decode(body.decode("latin-1"))[1]
+    return HEAD.pack(magic, version, zlib.crc32(body), n_text) + body
+
+
+TARGETS = {
+    "tables": Target(lambda: [to_bytes(tables) for tables in compiled()], from_bytes, use_tables, repair_tables, ("K402", "K403")),
+}
+
+
+# -- in the child ------------------------------------------------------------------------------------------------------------
+
+
+def damaged(samples: list[bytes], seed: int, index: int) -> tuple[bytes, bytes]:
+    """The damage with this number, and the sample it was done to."""
+    sample = samples[index % len(samples)]
+    return mutant(sample, seed, index // len(samples)), sample
+
+
+class UncleanError(Exception):
+    """Damaged bytes were neither refused as they should be nor harmless."""
+
+
+def outcome(target: Target, data: bytes, sample: bytes) -> str:
+    """What becomes of damaged bytes. UncleanError, or whatever comes out of Keuka, if it is neither a clean error nor usable."""
+    read, code = read_or_code(target, data)
+    if not code and target.use(read) != target.use(target.read(sample)):
+        raise UncleanError("the checksum did not notice the damage")
+    read, code = read_or_code(target, target.repair(data))
+    if code:
+        return f"refused with {code}"
+    try:
+        target.use(read)
+    except KeukaError as error:
+        return f"used up to {error.code}"
+    return "used"
+
+
+def read_or_code(target: Target, data: bytes) -> tuple[Any, str]:
+    try:
+        return target.read(data), ""
+    except KeukaError as error:
+        if error.code not in target.refusals:
+            raise UncleanError("refused for a strange reason") from error
+        return None, error.code
+
+
+def try_all(name: str, seed: int, first: int, last: int, progress: int) -> None:
+    """Try damages and print their outcomes as JSON. The number of the one at hand is in the file `progress`."""
+    target = TARGETS[name]
+    samples = target.samples()
+    for sample in samples:
+        target.use(target.read(sample))
+    outcomes: Counter[str] = Counter()
+    failures: list[tuple[int, str]] = []
+    limit_memory()
+    for index in range(first, last):
+        os.pwrite(progress, b"%20d" % index, 0)
+        faulthandler.dump_traceback_later(SECONDS, exit=True)
+        try:
+            outcomes[outcome(target, *damaged(samples, seed, index))] += 1
+        except Exception:
+            failures.append((index, traceback.format_exc()))
+    faulthandler.cancel_dump_traceback_later()
+    print(json.dumps([outcomes, failures]))
+
+
+def limit_memory() -> None:
+    """AddressSanitizer reserves terabytes of addresses; it has a limit of its own."""
+    if "libasan" not in os.environ.get("LD_PRELOAD", ""):
+        size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (size + BYTES, size + BYTES))
+
+
+# -- in the parent -----------------------------------------------------------------------------------------------------------
+
+
+def fuzz(name: str, n_mutations: int, seed: int) -> Report:
+    """Try this many damages of a target, on all processors."""
+    n_workers = os.cpu_count() or 1
+    bounds = [n_mutations * i // n_workers for i in range(n_workers + 1)]
+    with ThreadPoolExecutor(n_workers) as pool:
+        reports = list(pool.map(lambda i: _watch(name, seed, bounds[i], bounds[i + 1]), range(n_workers)))
+    n_tried = sum([r.n_tried for r in reports])
+    return Report(n_tried, sum([r.outcomes for r in reports], Counter()), tuple([f for r in reports for f in r.failures]))
+
+
+def _watch(name: str, seed: int, first: int, last: int) -> Report:
+    """Start a child, and another one behind every damage that ends it."""
+    outcomes: Counter[str] = Counter()
+    failures: list[Failure] = []
+    at = first
+    with tempfile.TemporaryFile() as progress:
+        while at < last and len(failures) < MOST_FAILURES:
+            place = progress.fileno()
+            child = [sys.executable, "-X", "faulthandler", __file__, name, "--seed", str(seed), "--child", f"{at}:{last}:{place}"]
+            done = subprocess.run(child, pass_fds=[place], capture_output=True, text=True, errors="replace")
+            if done.returncode == 0:
+                found, failed = json.loads(done.stdout)
+                outcomes.update(found)
+                failures += [Failure(*failure) for failure in failed]
+                at = last
+                break
+            reached = os.pread(place, 20, 0)
+            if not reached:
+                raise RuntimeError(f"a child did not get as far as its first damage:\n{done.stderr}")
+            end = signal.Signals(-done.returncode).name if done.returncode < 0 else f"exit code {done.returncode}"
+            failures.append(Failure(int(reached), f"the process ended: {end}\n{done.stderr[-6000:]}"))
+            at = int(reached) + 1
+    return Report(at - first, outcomes, tuple(failures))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("target", choices=TARGETS)
+    parser.add_argument("--mutations", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", type=int, help="try the damage with this number, here")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    said = parser.parse_args()
+    if said.child is not None:
+        try_all(said.target, said.seed, *map(int, said.child.split(":")))
+        return 0
+    if said.only is not None:
+        target = TARGETS[said.target]
+        print(outcome(target, *damaged(target.samples(), said.seed, said.only)))
+        return 0
+    report = fuzz(said.target, said.mutations, said.seed)
+    for failure in report.failures:
+        repeat = f"{sys.executable} {__file__} {said.target} --seed {said.seed} --only {failure.index}"
+        print(f"damage {failure.index}, repeat it with: {repeat}\n{failure.what}", file=sys.stderr)
+    shown = ", ".join([f"{n:,} {what}" for what, n in report.outcomes.most_common()])
+    print(f"{said.target}: {report.n_tried:,} damages with seed {said.seed}: {shown}; {len(report.failures)} failures")
+    return 1 if report.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
