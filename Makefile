@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 EXAMPLES ?= 2000
+MUTATIONS ?= 100000
 ifndef SEED
 SEED := $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 endif
@@ -12,8 +13,16 @@ BIN := $(VENV)/bin
 PXD := $(wildcard src/keuka/kernel/*.pxd)
 KERNEL := $(PXD) $(wildcard $(PXD:.pxd=.py))
 
+# A sanitized kernel needs the sanitizer loaded before Python, and C++'s library for exceptions. All memory comes from malloc, where
+# the sanitizer sees its bounds, and leaks of other libraries are not ours.
+LIBASAN = $(shell $(CXX) -print-file-name=libasan.so)
+SANITIZED = LD_PRELOAD="$(LIBASAN) $(shell $(CXX) -print-file-name=libstdc++.so)" PYTHONPATH=$(CURDIR)/build/sanitized \
+  PYTHONMALLOC=malloc ARROW_DEFAULT_MEMORY_POOL=system UBSAN_OPTIONS=print_stacktrace=1 \
+  LSAN_OPTIONS=suppressions=$(CURDIR)/tests/kernel/leaks.txt:print_suppressions=0
+KERNEL_TESTS := tests/kernel tests/run tests/events tests/laws tests/test_api.py tests/test_workloads.py
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test laws checked bench lint format docs build wheel clean FORCE
+.PHONY: help demo test laws sanitize fuzz soak bench lint format docs build wheel clean FORCE
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,9 +37,21 @@ laws: build ## the laws of the algebra over EXAMPLES (2000) random queries and s
 	@echo "repeat exactly these examples with: make laws EXAMPLES=$(EXAMPLES) SEED=$(SEED)"
 	KEUKA_LAW_EXAMPLES=$(EXAMPLES) $(BIN)/pytest tests/laws --hypothesis-seed=$(SEED)
 
-checked: build ## the tests again, with a kernel that checks every index
-	KEUKA_CHECKED=1 $(BIN)/python setup.py --quiet build --build-base build/checked-objects --build-lib build/checked
+sanitize: build ## the tests again with a kernel that checks every index, then with one under AddressSanitizer and UBSan
+	KEUKA_BUILD=checked $(BIN)/python setup.py --quiet build --build-base build/checked-objects --build-lib build/checked
 	PYTHONPATH=$(CURDIR)/build/checked $(BIN)/pytest --ignore=tests/test_project.py
+	@test -e "$(LIBASAN)" || { echo "$(CXX) has no AddressSanitizer: libasan.so is missing (on Debian it comes with g++)"; exit 1; }
+	KEUKA_BUILD=sanitized $(BIN)/python setup.py --quiet build --build-base build/sanitized-objects --build-lib build/sanitized
+	$(SANITIZED) ASAN_OPTIONS=detect_leaks=0 KEUKA_LAW_EXAMPLES=30 $(BIN)/pytest $(KERNEL_TESTS) --hypothesis-seed=$(SEED)
+	$(SANITIZED) ASAN_OPTIONS=malloc_context_size=2 $(BIN)/pytest tests/kernel tests/run
+	$(SANITIZED) ASAN_OPTIONS=detect_leaks=0:max_allocation_size_mb=1024:allocator_may_return_null=1 \
+	  $(BIN)/python tests/kernel/fuzz.py --mutations 10000 --seed $(SEED)
+
+fuzz: build ## damage what is read from bytes (compiled tables) in MUTATIONS (100000) ways each, with a fresh SEED
+	$(BIN)/python tests/kernel/fuzz.py --mutations $(MUTATIONS) --seed $(SEED)
+
+soak: build ## 200 million events with 100 million keys; memory must stay flat. The curve goes to out/soak.png
+	$(BIN)/python benchmarks/soak.py
 
 bench: build ## measure speed and memory; tables and plots go to out/bench
 	$(BIN)/python benchmarks/run.py
@@ -59,7 +80,7 @@ clean: ## remove everything that was built, the environment too
 
 # An editable install: plain Python files are used from src/ as they are; only the kernel has to be compiled again.
 $(VENV)/.installed: $(VENV)/.tools pyproject.toml setup.py build/flags $(KERNEL)
-	KEUKA_CHECKED=0 $(BIN)/pip install --quiet --no-build-isolation --constraint constraints.txt --editable '.[dev]'
+	KEUKA_BUILD=release $(BIN)/pip install --quiet --no-build-isolation --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
 $(VENV)/.tools: constraints.txt

@@ -41,14 +41,14 @@ INLINE = {"bytecode": [("CYTHON_INLINE", "inline __attribute__((always_inline))"
 def extensions() -> list[Extension]:
     modules = sorted(path for path in Path("src/keuka/kernel").glob("*.py") if path.with_suffix(".pxd").exists())
     compile_args = ["-std=c++17", "-fno-strict-aliasing", *FLAGS[KIND]]
-    link_args = SANITIZERS if KIND == "sanitized" else []
     return [
         Extension(
             f"keuka.kernel.{path.stem}",
             [str(path)],
+            depends=["setup.py", "build/flags"],  # what is compiled depends on the flags as well; make keeps the second file
             define_macros=INLINE.get(path.stem, []),
             extra_compile_args=compile_args,
-            extra_link_args=link_args,
+            extra_link_args=SANITIZERS if KIND == "sanitized" else [],
             language="c++",
         )
         for path in modules

@@ -309,25 +309,29 @@ def _watch(name: str, seed: int, first: int, last: int) -> Report:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("target", choices=TARGETS)
+    parser.add_argument("targets", nargs="*", default=list(TARGETS), help=", ".join(TARGETS))
     parser.add_argument("--mutations", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=int, help="try the damage with this number, here")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     said = parser.parse_args()
     if said.child is not None:
-        try_all(said.target, said.seed, *map(int, said.child.split(":")))
+        try_all(said.targets[0], said.seed, *map(int, said.child.split(":")))
         return 0
     if said.only is not None:
-        target = TARGETS[said.target]
+        target = TARGETS[said.targets[0]]
         print(outcome(target, *damaged(target.samples(), said.seed, said.only)))
         return 0
-    report = fuzz(said.target, said.mutations, said.seed)
+    return max([show(name, fuzz(name, said.mutations, said.seed), said.seed) for name in said.targets])
+
+
+def show(name: str, report: Report, seed: int) -> int:
+    """Print what was found; 1 if that is a failure."""
     for failure in report.failures:
-        repeat = f"{sys.executable} {__file__} {said.target} --seed {said.seed} --only {failure.index}"
+        repeat = f"{sys.executable} {__file__} {name} --seed {seed} --only {failure.index}"
         print(f"damage {failure.index}, repeat it with: {repeat}\n{failure.what}", file=sys.stderr)
     shown = ", ".join([f"{n:,} {what}" for what, n in report.outcomes.most_common()])
-    print(f"{said.target}: {report.n_tried:,} damages with seed {said.seed}: {shown}; {len(report.failures)} failures")
+    print(f"{name}: {report.n_tried:,} damages with seed {seed}: {shown}; {len(report.failures)} failures", flush=True)
     return 1 if report.failures else 0
 
 
