@@ -8,8 +8,7 @@ the automata and their tables.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from keuka.algebra.operators import Filter, Fold, Map, Next, Operator, Program, Published, Source, Union, inputs
 from keuka.automaton.assembler import Pool
@@ -18,10 +17,9 @@ from keuka.automaton.code import Derived, Streams, generate, port_reads
 from keuka.automaton.model import Automaton
 from keuka.automaton.signatures import digest
 from keuka.automaton.tables import OperatorColumns, OutputColumns, SourceColumns, Tables, assemble
-from keuka.expressions import Call, Column, Duration, Literal, meaning
+from keuka.plan.fingerprint import fingerprint, stream_identity
 from keuka.plan.partition import Partition, find_partition
 from keuka.plan.rules import RULES, Rule, boundaries, optimise, with_inputs
-from keuka.schema import Schema
 
 
 @dataclass(frozen=True)
@@ -177,7 +175,7 @@ def _streams(plan: Plan, wanted: dict[str, tuple[int, ...]]) -> tuple[Streams, i
         layouts[name] = {index: n + position for position, index in enumerate(chosen)}
         n += len(chosen)
     identities = {s.stream: digest(("source", s.stream, [(a.name, a.type.value) for a in s.schema.attributes])) for s in plan.sources}
-    identities |= {stage.name: digest(("stream", fingerprint(stage.operator))) for stage in plan.stages}
+    identities |= {stage.name: digest(("stream", stream_identity(stage.operator))) for stage in plan.stages}
     return Streams(layouts, identities), n
 
 
@@ -197,28 +195,3 @@ def demands(plan: Plan) -> dict[str, tuple[int, ...]]:
 def _source_columns(source: Source, chosen: tuple[int, ...]) -> SourceColumns:
     attributes = [source.schema[i] for i in chosen]
     return SourceColumns(source.stream, tuple([a.name for a in attributes]), tuple([a.type for a in attributes]))
-
-
-def fingerprint(operator: Operator) -> bytes:
-    """128 bits that say what a query means: its algebra without spans, attribute names and names of published streams."""
-    published: dict[str, bytes] = {}
-
-    def parts_of(value: Any) -> Any:
-        if isinstance(value, Published):
-            if value.name not in published:
-                published[value.name] = parts_of(value.input)
-            return published[value.name]
-        if isinstance(value, Column | Literal | Call | Duration):
-            return meaning(value)
-        if isinstance(value, Schema):
-            return [a.type.value for a in value.attributes]
-        if isinstance(value, tuple):
-            return [parts_of(v) for v in value]
-        if is_dataclass(value):
-            # Operators are digested one by one, so that shared streams are not written out at every use.
-            return digest((type(value).__name__, *[parts_of(getattr(value, f.name)) for f in fields(value) if f.name != "span"]))
-        return value
-
-    found = parts_of(operator)
-    assert isinstance(found, bytes)
-    return found

@@ -1,0 +1,82 @@
+"""128 bits that say what a query means, for the ids of its matches (SEMANTICS 1). They are written down in other people's data.
+
+What counts is the algebra as lowered, before any rule. Spans do not count, nor the names a query gives, nor the order of the columns
+of its inputs: a column is known by the column of a source or by the expression that it comes from.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from keuka.algebra.operators import Filter, Fold, Map, Next, Operator, Published, Source, Union, inputs
+from keuka.automaton.signatures import digest
+from keuka.expressions import Call, Column, Expression, Literal
+
+Columns = tuple[bytes, ...]  # what each column of a stream means; no two are the same
+
+
+def fingerprint(operator: Operator) -> bytes:
+    return _meaning(operator, {})[0]
+
+
+def stream_identity(operator: Operator) -> bytes:
+    """What the events mean, and what stands in each of their columns: for those who know a column by its index."""
+    return digest(_meaning(operator, {}))
+
+
+def _meaning(operator: Operator, published: dict[str, tuple[bytes, Columns]]) -> tuple[bytes, Columns]:
+    """Of an operator and of its columns. A published stream means what it reads, and is looked at once."""
+    if isinstance(operator, Source):
+        return _digest("source", operator.stream), tuple([_digest("column", a.name, a.type.value) for a in operator.schema.attributes])
+    if isinstance(operator, Published):
+        if operator.name not in published:
+            published[operator.name] = _meaning(operator.input, published)
+        return published[operator.name]
+    found = [_meaning(part, published) for part in inputs(operator)]
+    read, sides = [meaning for meaning, _ in found], [columns for _, columns in found]
+    if isinstance(operator, Filter):
+        return _digest("filter", *read, _expression(operator.predicate, sides)), sides[0]
+    if isinstance(operator, Map):
+        items = _apart([_digest(_expression(item, sides)) for item in operator.items])
+        return _digest("map", *read, *sorted(items)), items
+    if isinstance(operator, Union):
+        columns = tuple([_digest("union", *same) for same in zip(*sides, strict=True)])
+        return _digest("union", *read, *sorted(columns)), columns
+    if isinstance(operator, Next):
+        conditions = [_expression(e, sides) for e in (operator.skip, operator.take)]
+        return _digest("next", *read, *conditions), _side("first", sides[0]) + _side("second", sides[1])
+    return _digest("fold", *read, *_steps(operator, [*sides, sides[0]])), _side("first", sides[0]) + _side("last", sides[0])
+
+
+def _steps(fold: Fold, sides: Sequence[Columns]) -> list[object]:
+    updates = [(column, _expression(update, sides)) for column, update in zip(sides[0], fold.update, strict=True)]
+    return [_expression(fold.skip, sides), _expression(fold.step, sides), sorted(updates, key=repr)]
+
+
+def _expression(expression: Expression, sides: Sequence[Columns]) -> object:
+    if isinstance(expression, Column):
+        return ("column", expression.side, sides[expression.side][expression.index])
+    if isinstance(expression, Literal):
+        return ("literal", expression.type.value, repr(expression.value))
+    if isinstance(expression, Call):
+        return (expression.op, expression.type.value, *[_expression(a, sides) for a in expression.args])
+    return ("dur",)
+
+
+def _side(side: str, columns: Columns) -> Columns:
+    return tuple([_digest(side, column) for column in columns])
+
+
+def _apart(columns: list[bytes]) -> Columns:
+    """Columns that begin with the same value may go different ways in a FOLD, so the second one of a kind is not the first."""
+    seen: Counter[bytes] = Counter()
+    found = []
+    for column in columns:
+        found.append(_digest(column, seen[column]))
+        seen[column] += 1
+    return tuple(found)
+
+
+def _digest(*parts: object) -> bytes:
+    return digest(parts)
