@@ -83,16 +83,16 @@ def finish(figure: Any, axes: Any, title: str, path: Path) -> None:
 
 
 def draw_soak(runs: dict[str, Any], growth: float, path: Path) -> None:
-    figure, axes = plt.subplots(figsize=(8, 4), layout="constrained")
+    figure, axes = plt.subplots(figsize=(9, 4), layout="constrained")
     for (kind, found), color in zip(runs.items(), ("#4c72b0", "#c44e52"), strict=True):
         events = [sample["n_events"] / 1e6 for sample in found["samples"]]
         axes.plot(events, [sample["rss_mb"] for sample in found["samples"]], "-", color=color, label=f"{kind} keys, the process")
         axes.plot(events, [sample["kernel_mb"] for sample in found["samples"]], ":", color=color, label=f"{kind} keys, the kernel in it")
-        axes.axhline(growth * found["first_mb"], color=color, lw=0.6, alpha=0.6)
+        axes.axhline(growth * found["first_mb"], color=color, lw=0.6, label=f"{growth} times its first windows")
     axes.set_ylim(bottom=0)
     axes.set_xlabel("M events, two for each key")
     axes.set_ylabel("MB, the most in each interval")
-    axes.set_title(f"Memory while keys come and go (thin lines: {growth} times the first windows)")
+    axes.set_title("Memory while keys come and go")
     axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=130)
