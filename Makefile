@@ -14,7 +14,7 @@ PXD := $(wildcard src/keuka/kernel/*.pxd)
 KERNEL := $(PXD) $(wildcard $(PXD:.pxd=.py))
 
 # A sanitized kernel needs the sanitizer loaded before Python, and C++'s library for exceptions. All memory comes from malloc, where
-# the sanitizer sees its bounds, and leaks of other libraries are not ours.
+# the sanitizer sees its bounds; leaks of other libraries are not ours. Reports must get past pytest's capture (`--capture=sys`).
 LIBASAN = $(shell $(CXX) -print-file-name=libasan.so)
 SANITIZED = LD_PRELOAD="$(LIBASAN) $(shell $(CXX) -print-file-name=libstdc++.so)" PYTHONPATH=$(CURDIR)/build/sanitized \
   PYTHONMALLOC=malloc ARROW_DEFAULT_MEMORY_POOL=system UBSAN_OPTIONS=print_stacktrace=1 \
@@ -42,8 +42,8 @@ sanitize: build ## the tests again with a kernel that checks every index, then w
 	PYTHONPATH=$(CURDIR)/build/checked $(BIN)/pytest --ignore=tests/test_project.py
 	@test -e "$(LIBASAN)" || { echo "$(CXX) has no AddressSanitizer: libasan.so is missing (on Debian it comes with g++)"; exit 1; }
 	KEUKA_BUILD=sanitized $(BIN)/python setup.py --quiet build --build-base build/sanitized-objects --build-lib build/sanitized
-	$(SANITIZED) ASAN_OPTIONS=detect_leaks=0 KEUKA_LAW_EXAMPLES=30 $(BIN)/pytest $(KERNEL_TESTS) --hypothesis-seed=$(SEED)
-	$(SANITIZED) ASAN_OPTIONS=malloc_context_size=2 $(BIN)/pytest tests/kernel tests/run
+	$(SANITIZED) ASAN_OPTIONS=detect_leaks=0 KEUKA_LAW_EXAMPLES=30 $(BIN)/pytest --capture=sys $(KERNEL_TESTS) --hypothesis-seed=$(SEED)
+	$(SANITIZED) ASAN_OPTIONS=malloc_context_size=2 $(BIN)/pytest --capture=sys tests/kernel tests/run
 	$(SANITIZED) ASAN_OPTIONS=detect_leaks=0:max_allocation_size_mb=1024:allocator_may_return_null=1 \
 	  $(BIN)/python tests/kernel/fuzz.py --mutations 10000 --seed $(SEED)
 
