@@ -10,7 +10,7 @@ from typing import Any
 
 from keuka.algebra.operators import Filter, Fold, Map, Next, Operator, Program, Published, Source, inputs
 from keuka.automaton.code import split_conditions, state_needs
-from keuka.automaton.model import OUTPUT, Bind, Edge, State, Step
+from keuka.automaton.model import Bind, Edge, State, Step, state_name
 from keuka.expressions import Column, Expression, conjunction, conjuncts, show
 from keuka.plan.planner import Plan, Stage, demands, output_names
 from keuka.schema import MAX_TICK, Schema
@@ -136,19 +136,11 @@ def _rule(stage: Stage, rule: str, operator: Operator, verbose: bool) -> dict[st
 # -- automata --------------------------------------------------------------------------------------------------------------
 
 
-def state_name(stage: Stage, index: int) -> str:
-    """States are lettered along the way of an event; the tables number them from the output."""
-    if index == OUTPUT:
-        return "output"
-    position = len(stage.automaton.states) - 1 - index
-    return chr(ord("A") + position) if position < 26 else f"S{position}"
-
-
 def _automaton(plan: Plan, stage: Stage, wanted: tuple[int, ...]) -> dict[str, Any]:
     automaton = stage.automaton
     needs = state_needs(automaton, wanted, plan.indices)
     starts = [
-        {"stream": automaton.ports[s.port], "steps": _steps(s.edge.steps), "target": state_name(stage, s.edge.target)}
+        {"stream": automaton.ports[s.port], "steps": _steps(s.edge.steps), "target": state_name(automaton, s.edge.target)}
         for s in automaton.starts
     ]
     states = []
@@ -160,17 +152,17 @@ def _automaton(plan: Plan, stage: Stage, wanted: tuple[int, ...]) -> dict[str, A
         edges = [] if state.update is None else [_rebind(stage, i, state)]
         edges.append(_edge(stage, "forward", state.edge))
         states.append(
-            {"state": state_name(stage, i), "waits_for": waits, "holds": held, "tests": _tests(state, plan.indices), "edges": edges}
+            {"state": state_name(automaton, i), "waits_for": waits, "holds": held, "tests": _tests(state, plan.indices), "edges": edges}
         )
     return {"stream": stage.name, "starts": starts, "states": states}
 
 
 def _edge(stage: Stage, kind: str, edge: Edge) -> dict[str, Any]:
-    return {"edge": kind, "steps": _steps(edge.steps), "target": state_name(stage, edge.target)}
+    return {"edge": kind, "steps": _steps(edge.steps), "target": state_name(stage.automaton, edge.target)}
 
 
 def _rebind(stage: Stage, index: int, state: State) -> dict[str, Any]:
-    return {"edge": "rebind", "steps": [f"when {show(state.take, sided=True)}"], "target": state_name(stage, index)}
+    return {"edge": "rebind", "steps": [f"when {show(state.take, sided=True)}"], "target": state_name(stage.automaton, index)}
 
 
 def _steps(steps: tuple[Step, ...]) -> list[str]:
@@ -218,16 +210,16 @@ def _dot_stage(stage: Stage, prefix: str) -> list[str]:
     lines = [f"{prefix}start [shape=point];", f'{prefix}output [shape=doublecircle, label=""];']
     for start in automaton.starts:
         label = " ".join([automaton.ports[start.port], *_steps(start.edge.steps)])
-        lines.append(f"{prefix}start -> {prefix}{state_name(stage, start.edge.target)} [label={_quoted(label)}];")
+        lines.append(f"{prefix}start -> {prefix}{state_name(automaton, start.edge.target)} [label={_quoted(label)}];")
     for i, state in enumerate(automaton.states):
-        name = prefix + state_name(stage, i)
-        lines.append(f"{name} [label={_quoted(state_name(stage, i))}];")
+        name = prefix + state_name(automaton, i)
+        lines.append(f"{name} [label={_quoted(state_name(automaton, i))}];")
         if conjuncts(state.skip):
             lines.append(f"{name} -> {name} [style=dashed, label={_quoted(f'unless {show(state.skip, sided=True)}')}];")
         if state.update is not None:
             lines.append(f"{name} -> {name} [label={_quoted(f'rebind when {show(state.take, sided=True)}')}];")
         label = " ".join([automaton.ports[state.port], *_steps(state.edge.steps)])
-        lines.append(f"{name} -> {prefix}{state_name(stage, state.edge.target)} [label={_quoted(label)}];")
+        lines.append(f"{name} -> {prefix}{state_name(automaton, state.edge.target)} [label={_quoted(label)}];")
     return lines
 
 

@@ -29,6 +29,7 @@ from keuka.languages.cel.syntax import parse as parse_cel
 from keuka.plan.planner import Plan, compile_tables, output_names, plan
 from keuka.plan.type_column import split_by_type
 from keuka.run.embedded import run
+from keuka.run.trace import Trace, trace
 from keuka.schema import StreamType, Type
 
 log = logging.getLogger("keuka")
@@ -120,6 +121,29 @@ class Query:
             return explain_text_alone(self.inputs, self.parameters, format)
         prepared = prepare(self, streams, params=params, **options)
         return explain(prepared.program, prepared.plan, verbose=verbose, format=format)
+
+    def trace(
+        self,
+        streams: Any,
+        *,
+        key: object = None,
+        params: Mapping[str, object] | None = None,
+        output: str | None = None,
+        limit: int = 50,
+        **options: Any,
+    ) -> Trace:
+        """Why it matches, or why not: event by event the instances it met, each condition with the values it saw, and what came of it.
+
+        key: show the events of one key only: a value if the query has one (`explain` says by what it is partitioned), or values by
+            columns, `{"Name": "IBM"}`.
+        limit: how many events to show. The rest is as in `match`.
+
+        >>> import keuka
+        >>> ticks = [{"t": 1, "price": 10}, {"t": 2, "price": 9}, {"t": 3, "price": 12}]
+        >>> keuka.cel("SELECT price FROM S NEXT {$2.price > $1.price} S").trace(ticks, time="t", limit=2)
+        """
+        prepared = prepare(self, streams, params=params, outputs=() if output is None else (output,), **options)
+        return trace(prepared.plan, prepared.opened, key, limit)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ the error that it ended in. Contributors are compared as (stream, row) pairs, be
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
@@ -17,13 +18,14 @@ import keuka
 from keuka.algebra.operators import Operator, Program
 from keuka.algebra.semantics import evaluate
 from keuka.diagnostics import SourceText
-from keuka.errors import DataError
+from keuka.errors import DataError, data_error
 from keuka.events.files import BATCH_ROWS
 from keuka.events.sources import open_stream
 from keuka.languages.cel.lower import lower
 from keuka.languages.cel.syntax import parse
 from keuka.plan.planner import compile_tables, output_names, plan
 from keuka.run.embedded import run
+from keuka.run.trace import trace
 
 from .streams import SHAPES, Row, Rows, events, table
 
@@ -70,6 +72,20 @@ def by_plan(
     def results(name: str, operator: Operator) -> Bag:
         batches = _run(name, operator, data or (lambda s: table(s, rows[s])), chunk_rows, **options)
         return bag_of_table(pa.Table.from_batches(batches), sources) if batches else Counter()
+
+    return _each(program, results)
+
+
+def by_trace(program: Program, rows: Rows) -> Outcome:
+    """Each output by the interpreter behind `trace`, with everything written out."""
+
+    def results(name: str, operator: Operator) -> Bag:
+        planned = plan(Program(((name, operator),)))
+        opened = [open_stream(s.stream, keuka.Stream(table(s.stream, rows[s.stream]), time=SHAPES[s.stream].time)) for s in planned.sources]
+        found = trace(planned, opened, None, sys.maxsize)
+        if "error[K507]" in found.text:
+            raise data_error("K507", found.text)
+        return _bag([(e.payload, e.start, e.end, tuple([(s, rows[s][i]) for s, i in e.contributors])) for e in found.matches])
 
     return _each(program, results)
 

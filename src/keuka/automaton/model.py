@@ -73,3 +73,11 @@ class Automaton:
     starts: tuple[Start, ...]
     states: tuple[State, ...]
     schema: Schema
+
+
+def state_name(automaton: Automaton, index: int) -> str:
+    """States are lettered along the way of an event; the tables number them from the output."""
+    if index == OUTPUT:
+        return "output"
+    position = len(automaton.states) - 1 - index
+    return chr(ord("A") + position) if position < 26 else f"S{position}"

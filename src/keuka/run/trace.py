@@ -1,0 +1,132 @@
+"""Why a query matches, or why not: events in order through the interpreter, and everything that happened to them as text.
+
+In come a plan, its opened streams and a key if only some events are to be shown; out comes a Trace. `interpreter.py` says what
+happens, `trace_text.py` how that is written. Slow, and meant for few events: those of one key, up to a limit.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from keuka.algebra.semantics import Event
+from keuka.algebra.values import Value
+from keuka.events.order import EventBatch, common_axis, in_order
+from keuka.events.sources import OpenStream
+from keuka.plan.planner import Plan, demands
+from keuka.run.interpreter import Epoch, Interpreter, UnfitValueError, interpreters
+from keuka.run.trace_key import Choice, Mask, choose
+from keuka.run.trace_text import Report
+from keuka.schema import Attribute, Type
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What happened, as a text that a notebook shows as it is; `matches` are those that the trace came to."""
+
+    text: str
+    matches: tuple[Event, ...]
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Arrival:
+    stream: str
+    event: Event
+    chosen: bool  # is it one of those to be shown?
+
+
+def trace(plan: Plan, opened: Sequence[OpenStream], key: object, limit: int) -> Trace:
+    """The first output of a plan, event by event, until `limit` events were shown and their epoch is over."""
+    by_name = {stream.name: stream for stream in opened}
+    inputs = [by_name[source.stream] for source in plan.sources]
+    choice = choose(plan.partition, inputs, key)
+    wanted = demands(plan)
+    machines = interpreters({stage.name: stage.automaton for stage in plan.stages})
+    about = f", events with {choice}" if choice.columns else ""
+    report = Report(plan, common_axis(inputs), f"{plan.outputs[0][0]}{about}")
+    shown: set[tuple[str, int]] = set()
+    n_more = 0
+    for step in in_order(inputs, {s.name: _columns(s, wanted[s.name], choice) for s in inputs}):
+        masks = {name: choice.mask(name, batch) for name, batch in step.items()}
+        n_more += sum([int(mask.sum()) for mask in masks.values()])
+        if report.n_events >= limit:
+            continue
+        arrivals = [a for name, batch in step.items() for a in _arrivals(by_name[name], batch, wanted[name], masks[name], choice.divides)]
+        for epoch in _epochs(arrivals):
+            chosen = [arrival.event.contributors[0] for arrival in epoch if arrival.chosen]
+            shown.update(chosen)
+            n_more -= len(chosen)
+            if not _process(machines, epoch, report, shown):
+                return Trace(report.text(), tuple(report.matches))
+            if report.n_events >= limit:
+                break
+    report.ending([(name, instance) for name, machine in machines.items() for instance in machine.instances], n_more)
+    return Trace(report.text(), tuple(report.matches))
+
+
+def _epochs(arrivals: list[Arrival]) -> Iterator[list[Arrival]]:
+    """Simultaneous events together, in the order of their ends."""
+    ordered = sorted(arrivals, key=lambda arrival: arrival.event.end)
+    for _, epoch in itertools.groupby(ordered, key=lambda arrival: arrival.event.end):
+        yield list(epoch)
+
+
+def _process(machines: Mapping[str, Interpreter], arrivals: list[Arrival], report: Report, shown: set[tuple[str, int]]) -> bool:
+    """One epoch through all automata, and into the report. False if an overflow is the end of everything."""
+    events: dict[str, list[Event]] = {}
+    for arrival in arrivals:
+        events.setdefault(arrival.stream, []).append(arrival.event)
+    records: dict[str, Epoch] = {}
+    failed = None
+    for name, machine in machines.items():
+        records[name] = Epoch()
+        try:
+            machine.process(arrivals[0].event.end, events, records[name])
+        except UnfitValueError as error:
+            failed = error
+            break
+        events[name] = records[name].results
+    report.epoch([(a.stream, a.event) for a in arrivals], records, lambda event: any(c in shown for c in event.contributors))
+    if failed is not None:
+        report.overflow(failed.expression)
+    return failed is None
+
+
+def _columns(stream: OpenStream, wanted: Sequence[int], choice: Choice) -> tuple[str, ...]:
+    """What to read of a stream: what the plan needs and what the choice looks at."""
+    names = [stream.type.schema[i].name for i in wanted]
+    return tuple(dict.fromkeys([*names, *[name for name, _ in choice.columns.get(stream.name, ())]]))
+
+
+def _arrivals(stream: OpenStream, batch: EventBatch, wanted: Sequence[int], mask: Mask, only_chosen: bool) -> list[Arrival]:
+    """The events of a batch; columns that nobody reads are null in them."""
+    schema = stream.type.schema
+    rows = np.flatnonzero(mask) if only_chosen else np.arange(len(batch))
+    columns = {i: _values(batch.table.column(schema[i].name), schema[i], rows) for i in wanted}
+    found = []
+    for n, row in enumerate(rows):
+        payload = tuple([columns[i][n] if i in columns else None for i in range(len(schema))])
+        event = Event(payload, int(batch.start[row]), int(batch.end[row]), ((stream.name, int(batch.rows[row])),))
+        found.append(Arrival(stream.name, event, bool(mask[row])))
+    return found
+
+
+def _values(column: pa.Array, attribute: Attribute, rows: np.ndarray) -> list[Value]:
+    """The values as the algebra has them: times are microseconds. What Python has no value for is text."""
+    chosen = column.take(pa.array(rows))
+    if attribute.type is Type.TIMESTAMP:
+        return list(chosen.cast(pa.int64()).to_pylist())
+    try:
+        return list(chosen.to_pylist())
+    except (ArithmeticError, LookupError, ValueError):
+        return [str(scalar) for scalar in chosen]

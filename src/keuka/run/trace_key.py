@@ -1,0 +1,127 @@
+"""Which events a trace shows: those of one key, or those with given values in some columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from keuka.diagnostics import listing, similar
+from keuka.errors import DataError, data_error
+from keuka.events.files import place
+from keuka.events.order import EventBatch
+from keuka.events.sources import OpenStream
+from keuka.plan.partition import Partition
+from keuka.schema import Type
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The values that columns of a stream must have; without any stream all events are chosen, else those of streams not named are not.
+
+    divides: the columns are part of the plan's key, so that other events cannot matter and need not be evaluated.
+    """
+
+    columns: Mapping[str, tuple[tuple[str, pa.Scalar], ...]]
+    divides: bool
+
+    def mask(self, stream: str, batch: EventBatch) -> Mask:
+        """Which of the events are chosen."""
+        if not self.columns:
+            return np.ones(len(batch), bool)
+        if stream not in self.columns:
+            return np.zeros(len(batch), bool)
+        chosen: Mask = np.logical_and.reduce([_equal(batch.table.column(name), value) for name, value in self.columns[stream]])
+        return chosen
+
+    def __str__(self) -> str:
+        """`Name = 'IBM'`; with the names of streams where there are several."""
+        names = [(stream, name, value) for stream, found in self.columns.items() for name, value in found]
+        prefix = len(self.columns) > 1
+        return ", ".join([f"{stream + '.' if prefix else ''}{name} = {_shown(value)}" for stream, name, value in names])
+
+
+def choose(partition: Partition | None, inputs: Sequence[OpenStream], key: object) -> Choice:
+    """What `key=` asks for: nothing (None), a value for each component of the plan's key, or values by the names of columns."""
+    if key is None:
+        return Choice({}, divides=False)
+    components = _components(partition)
+    named = key if isinstance(key, Mapping) else _by_component(components, key)
+    columns: dict[str, list[tuple[str, pa.Scalar]]] = {}
+    for name, value in named.items():
+        component = next((c for c in components if name in c.values()), None)
+        where = component or {s.name: name for s in inputs if s.type.schema.index(name) is not None}
+        if not where:
+            known = dict.fromkeys([known for stream in inputs for known in stream.type.schema.names])
+            raise data_error(
+                "K520", f"no stream has a column `{name}` to choose events by", *similar(name, known), f"the columns are {listing(known)}"
+            )
+        for stream in inputs:
+            if stream.name in where:
+                columns.setdefault(stream.name, []).append((where[stream.name], _scalar(stream, where[stream.name], value)))
+    divides = all(any(name in c.values() for c in components) for name in named)
+    return Choice({stream: tuple(found) for stream, found in columns.items()}, divides)
+
+
+def _shown(value: pa.Scalar) -> str:
+    text = str(value)
+    return "NULL" if not value.is_valid else "'" + text.replace("'", "''") + "'" if pa.types.is_string(value.type) else text
+
+
+def _components(partition: Partition | None) -> list[dict[str, str]]:
+    """Each component of the key as stream -> column."""
+    if partition is None:
+        return []
+    return [{stream: names[i] for stream, names in partition.columns.items()} for i in range(len(partition.types))]
+
+
+def _by_component(components: Sequence[Mapping[str, str]], key: object) -> dict[str, Any]:
+    """The values of a key that is given without names, by the name of the first stream."""
+    values = key if isinstance(key, tuple | list) else (key,)
+    names = [next(iter(component.values())) for component in components]
+    if not names:
+        raise data_error("K520", "the events of this query have no key in common", 'name the column: `key={"name": value}`')
+    if len(values) != len(names):
+        help = "give a value for each, or name them: `key={" + ", ".join([f'"{name}": ...' for name in names]) + "}`"
+        raise data_error("K520", f"the key of this query is {listing(names)}, but {len(values)} values were given", help)
+    return dict(zip(names, values, strict=True))
+
+
+def _unknown(name: object, inputs: Sequence[OpenStream]) -> DataError:
+    known = dict.fromkeys([column for stream in inputs for column in stream.type.schema.names])
+    problem = f"no stream has a column `{name}` to choose events by"
+    return data_error("K520", problem, *similar(name, known), f"the columns are {listing(known)}")
+
+
+def _scalar(stream: OpenStream, name: str, value: object) -> pa.Scalar:
+    """The value in the type of the column it is compared with."""
+    index = stream.type.schema.index(name)
+    assert index is not None
+    attribute = stream.type.schema[index]
+    if attribute.type is Type.OTHER:
+        raise data_error("K520", f"events cannot be chosen by values of type {attribute.arrow}", where=place(stream.name, None, None, name))
+    try:
+        return pa.scalar(value).cast(attribute.arrow)
+    except (pa.ArrowException, ArithmeticError, TypeError, ValueError):
+        problem = f"{value!r} is not a value of `{name}`, which is {attribute.type.value}"
+        raise data_error("K520", problem, where=place(stream.name, None, None, name)) from None
+
+
+def _equal(column: pa.Array, value: pa.Scalar) -> Mask:
+    """Null is found by null and NaN by NaN; -0.0 and 0.0 are the same."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if not value.is_valid:
+        found = pc.is_null(column)
+    elif pa.types.is_floating(value.type) and value.as_py() != value.as_py():
+        found = pc.is_nan(column)
+    else:
+        found = pc.equal(column, value)
+    return np.asarray(pc.fill_null(found, False), bool)
