@@ -494,3 +494,22 @@ def test_other_published_streams_are_mentioned(capsys):
     Path("some.csv").write_text("Time,Price\n1,1\n")
     assert main(["match", "two.cel", "some.csv", "--time", "Time"]) == 0
     assert "also published: `A` (choose with --output)" in capsys.readouterr().err
+
+
+# -- trace -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", ["DELL", "Name=DELL"])
+def test_trace_shows_the_events_of_a_key(capsys, key):
+    assert main(["trace", "rise.cel", "ticks.csv", "--key", key]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("Rise: events with Name = 'DELL'\n")
+    assert "31.0 > 30.0" in printed
+    assert printed.endswith("2 events, 1 match, 1 partial match waiting, 0 expired\n")
+
+
+def test_trace_speaks_of_options(capsys):
+    assert main(["trace", "rise.cel", "ticks.csv", "--limit", "1"]) == 0
+    assert "... and 5 more events; `--limit` shows more" in capsys.readouterr().out
+    assert main(["trace", "rise.cel", "ticks.csv", "--key", "IBM", "--key", "DELL"]) == 3
+    assert "name them: `--key Name=...`" in capsys.readouterr().err

@@ -132,6 +132,7 @@ def cli() -> None:
     keuka match rebound.cel ticks.csv --out found.csv  the matches as a file
     keuka check rebound.cel                            is the query right?
     keuka explain rebound.cel ticks.parquet            how it is run
+    keuka trace rebound.cel ticks.csv --key IBM        why it matches, or why not
     keuka error K304                                   what a code means
 
     QUERY is a file, or a directory of *.cel files. Data may be CSV, Parquet, Arrow IPC or newline-delimited JSON.
@@ -233,6 +234,37 @@ def explain(arguments: Arguments, verbose: bool, format: str) -> None:
     query = keuka.query(Path(arguments.query))
     streams = streams_of(query, arguments) if has_data(arguments) else None
     click.echo(query.explain(streams, params=params_of(arguments), verbose=verbose, format=format))
+
+
+@cli.command()
+@takes_query_and_data
+@click.option("--key", multiple=True, metavar="VALUE", help="Show the events of one key only; COLUMN=VALUE for those of a column.")
+@click.option("--output", metavar="NAME", help="The published stream that is wanted; the last query's if none is named.")
+@click.option("--limit", type=click.IntRange(1, MOST_ROWS), default=50, show_default=True, metavar="N", help="Show N events.")
+def trace(arguments: Arguments, key: tuple[str, ...], output: str | None, limit: int) -> None:
+    """Show event by event why QUERY matches, or why not.
+
+    \b
+    keuka trace rebound.cel ticks.csv --key IBM
+    keuka trace rebound.cel ticks.csv --key name=IBM
+
+    Each event is shown with the partial matches it met, and each condition with the values it saw.
+    """
+    import keuka
+
+    query = keuka.query(Path(arguments.query))
+    streams = streams_of(query, arguments)
+    found = query.trace(streams, key=key_of(key), params=params_of(arguments), output=output, limit=limit)
+    click.echo(as_options(found.text))
+
+
+def key_of(texts: Sequence[str]) -> object:
+    """`IBM`, several for a key of several columns, or `name=IBM`."""
+    if not texts:
+        return None
+    if all("=" in text for text in texts):
+        return dict(named(text, "--key") for text in texts)
+    return tuple(texts)
 
 
 @cli.command()

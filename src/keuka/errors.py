@@ -87,5 +87,6 @@ EXPLANATIONS: dict[str, str] = {
     "K521": "A time given to an engine is no time of its clock: integers for integer times, and a zone where the times of events have one.",
     "K522": "A snapshot does not fit the engine that restores it: a stream is declared with other columns, another time, unit or id.",
     "K523": "The engine cannot be used: it is closed, a call failed in the middle of a batch, it belongs to the process from which this one was forked, or it is called from inside one of its own calls.",
+    "K524": 'A trace was asked for a key that the query or its streams do not have. `explain` says by which columns a query is partitioned; events can be chosen by any others too: `key={"Name": "IBM"}`.',
     "K901": "A bug in Keuka itself. Please report it together with the query and the smallest data that shows it.",
 }

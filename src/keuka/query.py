@@ -132,16 +132,25 @@ class Query:
         limit: int = 50,
         **options: Any,
     ) -> Trace:
-        """Why it matches, or why not: event by event the instances it met, each condition with the values it saw, and what came of it.
+        """Why it matches, or why not: event by event the partial matches it met, each condition with the values it saw, what came of it.
 
-        key: show the events of one key only: a value if the query has one (`explain` says by what it is partitioned), or values by
-            columns, `{"Name": "IBM"}`.
-        limit: how many events to show. The rest is as in `match`.
+        key: show the events of one key only. A value if the query is partitioned (`explain` says by what), or values by columns,
+            `{"Name": "IBM"}`.
+        limit: show that many events and count the rest. Everything else is as in `match`.
 
         >>> import keuka
-        >>> ticks = [{"t": 1, "price": 10}, {"t": 2, "price": 9}, {"t": 3, "price": 12}]
-        >>> keuka.cel("SELECT price FROM S NEXT {$2.price > $1.price} S").trace(ticks, time="t", limit=2)
+        >>> rises = keuka.cel("SELECT price FROM S NEXT {$2.price > $1.price} S")
+        >>> rises.trace([{"t": 1, "price": 10}, {"t": 2, "price": 9}], time="t")  # doctest: +ELLIPSIS
+        query_1
+        ...
+        2  S  price 9
+          start    always                                 #2 waits in A
+          #1 in A since 1 with $1.price 10
+            next   $2.price > $1.price   9 > 10   false   waits on
+        ...
         """
+        if not isinstance(limit, int) or limit < 1:
+            raise ValueError(f"limit must be a whole number from 1 on, not {limit!r}")
         prepared = prepare(self, streams, params=params, outputs=() if output is None else (output,), **options)
         return trace(prepared.plan, prepared.opened, key, limit)
 

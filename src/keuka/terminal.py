@@ -33,6 +33,8 @@ _AS_OPTIONS = (
     (r"`lateness=(\d+)`", r"`--lateness \1`"),
     (r"`lateness=`", "`--lateness`"),
     (r"`sort=True`", "`--sort`"),
+    (r"`limit=`", "`--limit`"),
+    (r'`key=\{"([^"`]+)": [^`]*\}`', r"`--key \1=...`"),
     (r'`unit="([^"`]+)"`', r"`--unit \1`"),
     (r"`unit=`", "`--unit`"),
     (r'`params=\{"([^"`]+)": \.\.\.\}`', r"`--params \1=...`"),

@@ -76,13 +76,13 @@ def by_plan(
     return _each(program, results)
 
 
-def by_trace(program: Program, rows: Rows) -> Outcome:
+def by_trace(program: Program, rows: Rows, key: object = None) -> Outcome:
     """Each output by the interpreter behind `trace`, with everything written out."""
 
     def results(name: str, operator: Operator) -> Bag:
         planned = plan(Program(((name, operator),)))
         opened = [open_stream(s.stream, keuka.Stream(table(s.stream, rows[s.stream]), time=SHAPES[s.stream].time)) for s in planned.sources]
-        found = trace(planned, opened, None, sys.maxsize)
+        found = trace(planned, opened, key, sys.maxsize)
         if "error[K507]" in found.text:
             raise data_error("K507", found.text)
         return _bag([(e.payload, e.start, e.end, tuple([(s, rows[s][i]) for s, i in e.contributors])) for e in found.matches])

@@ -124,15 +124,15 @@ class Interpreter:
         waiting = [instance for instance in self.instances if not self._expired(instance, end, epoch)]
         staying: list[Instance] = []
         entering: list[Instance] = []
+        for start in self.automaton.starts:
+            for event in events.get(self.automaton.ports[start.port], ()):
+                epoch.begins.append(Begin(event, self._pass(start.edge, event, epoch, entering)))
         for index, state in enumerate(self.automaton.states):
             instances = [instance for instance in waiting if instance.state == index]
             if instances:
                 candidates = self._candidates(index, state, events.get(self.automaton.ports[state.port], ()), epoch)
                 for instance in instances:
                     staying += self._meet(state, instance, candidates, epoch, entering)
-        for start in self.automaton.starts:
-            for event in events.get(self.automaton.ports[start.port], ()):
-                epoch.begins.append(Begin(event, self._pass(start.edge, event, epoch, entering)))
         self.instances = sorted(staying + entering, key=lambda instance: instance.number)
 
     def _expired(self, instance: Instance, end: int, epoch: Epoch) -> bool:

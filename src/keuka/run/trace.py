@@ -7,7 +7,7 @@ happens, `trace_text.py` how that is written. Slow, and meant for few events: th
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,9 +52,12 @@ def trace(plan: Plan, opened: Sequence[OpenStream], key: object, limit: int) -> 
     choice = choose(plan.partition, inputs, key)
     wanted = demands(plan)
     machines = interpreters({stage.name: stage.automaton for stage in plan.stages})
-    about = f", events with {choice}" if choice.columns else ""
-    report = Report(plan, common_axis(inputs), f"{plan.outputs[0][0]}{about}")
+    report = Report(plan, common_axis(inputs), f"{plan.outputs[0][0]}{choice}")
     shown: set[tuple[str, int]] = set()
+
+    def is_shown(event: Event) -> bool:
+        return any(contributor in shown for contributor in event.contributors)
+
     n_more = 0
     for step in in_order(inputs, {s.name: _columns(s, wanted[s.name], choice) for s in inputs}):
         masks = {name: choice.mask(name, batch) for name, batch in step.items()}
@@ -66,11 +69,12 @@ def trace(plan: Plan, opened: Sequence[OpenStream], key: object, limit: int) -> 
             chosen = [arrival.event.contributors[0] for arrival in epoch if arrival.chosen]
             shown.update(chosen)
             n_more -= len(chosen)
-            if not _process(machines, epoch, report, shown):
+            if not _process(machines, epoch, report, is_shown):
                 return Trace(report.text(), tuple(report.matches))
             if report.n_events >= limit:
                 break
-    report.ending([(name, instance) for name, machine in machines.items() for instance in machine.instances], n_more)
+    waiting = [(name, instance) for name, machine in machines.items() for instance in machine.instances if is_shown(instance.event)]
+    report.ending(waiting, n_more)
     return Trace(report.text(), tuple(report.matches))
 
 
@@ -81,7 +85,7 @@ def _epochs(arrivals: list[Arrival]) -> Iterator[list[Arrival]]:
         yield list(epoch)
 
 
-def _process(machines: Mapping[str, Interpreter], arrivals: list[Arrival], report: Report, shown: set[tuple[str, int]]) -> bool:
+def _process(machines: Mapping[str, Interpreter], arrivals: list[Arrival], report: Report, is_shown: Callable[[Event], bool]) -> bool:
     """One epoch through all automata, and into the report. False if an overflow is the end of everything."""
     events: dict[str, list[Event]] = {}
     for arrival in arrivals:
@@ -96,7 +100,7 @@ def _process(machines: Mapping[str, Interpreter], arrivals: list[Arrival], repor
             failed = error
             break
         events[name] = records[name].results
-    report.epoch([(a.stream, a.event) for a in arrivals], records, lambda event: any(c in shown for c in event.contributors))
+    report.epoch([(arrival.stream, arrival.event) for arrival in arrivals], records, is_shown)
     if failed is not None:
         report.overflow(failed.expression)
     return failed is None

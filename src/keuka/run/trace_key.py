@@ -42,10 +42,13 @@ class Choice:
         return chosen
 
     def __str__(self) -> str:
-        """`Name = 'IBM'`; with the names of streams where there are several."""
-        names = [(stream, name, value) for stream, found in self.columns.items() for name, value in found]
-        prefix = len(self.columns) > 1
-        return ", ".join([f"{stream + '.' if prefix else ''}{name} = {_shown(value)}" for stream, name, value in names])
+        """What is said of the choice in the heading of a trace."""
+        if not self.columns:
+            return ""
+        several = len(self.columns) > 1
+        names = [(f"{stream}.{name}" if several else name, value) for stream, found in self.columns.items() for name, value in found]
+        chosen = ", ".join([f"{name} = {_shown(value)}" for name, value in names])
+        return f": events with {chosen}" + ("" if self.divides else ", and others that come next for one of them")
 
 
 def choose(partition: Partition | None, inputs: Sequence[OpenStream], key: object) -> Choice:
@@ -61,7 +64,7 @@ def choose(partition: Partition | None, inputs: Sequence[OpenStream], key: objec
         if not where:
             known = dict.fromkeys([known for stream in inputs for known in stream.type.schema.names])
             raise data_error(
-                "K520", f"no stream has a column `{name}` to choose events by", *similar(name, known), f"the columns are {listing(known)}"
+                "K524", f"no stream has a column `{name}` to choose events by", *similar(name, known), f"the columns are {listing(known)}"
             )
         for stream in inputs:
             if stream.name in where:
@@ -87,17 +90,17 @@ def _by_component(components: Sequence[Mapping[str, str]], key: object) -> dict[
     values = key if isinstance(key, tuple | list) else (key,)
     names = [next(iter(component.values())) for component in components]
     if not names:
-        raise data_error("K520", "the events of this query have no key in common", 'name the column: `key={"name": value}`')
+        raise data_error("K524", "the events of this query have no key in common", 'name the column: `key={"name": value}`')
     if len(values) != len(names):
         help = "give a value for each, or name them: `key={" + ", ".join([f'"{name}": ...' for name in names]) + "}`"
-        raise data_error("K520", f"the key of this query is {listing(names)}, but {len(values)} values were given", help)
+        raise data_error("K524", f"the key of this query is {listing(names)}, but {len(values)} values were given", help)
     return dict(zip(names, values, strict=True))
 
 
 def _unknown(name: object, inputs: Sequence[OpenStream]) -> DataError:
     known = dict.fromkeys([column for stream in inputs for column in stream.type.schema.names])
     problem = f"no stream has a column `{name}` to choose events by"
-    return data_error("K520", problem, *similar(name, known), f"the columns are {listing(known)}")
+    return data_error("K524", problem, *similar(name, known), f"the columns are {listing(known)}")
 
 
 def _scalar(stream: OpenStream, name: str, value: object) -> pa.Scalar:
@@ -106,12 +109,12 @@ def _scalar(stream: OpenStream, name: str, value: object) -> pa.Scalar:
     assert index is not None
     attribute = stream.type.schema[index]
     if attribute.type is Type.OTHER:
-        raise data_error("K520", f"events cannot be chosen by values of type {attribute.arrow}", where=place(stream.name, None, None, name))
+        raise data_error("K524", f"events cannot be chosen by values of type {attribute.arrow}", where=place(stream.name, None, None, name))
     try:
         return pa.scalar(value).cast(attribute.arrow)
     except (pa.ArrowException, ArithmeticError, TypeError, ValueError):
         problem = f"{value!r} is not a value of `{name}`, which is {attribute.type.value}"
-        raise data_error("K520", problem, where=place(stream.name, None, None, name)) from None
+        raise data_error("K524", problem, where=place(stream.name, None, None, name)) from None
 
 
 def _equal(column: pa.Array, value: pa.Scalar) -> Mask:

@@ -12,7 +12,7 @@ from keuka.algebra.semantics import Event
 from keuka.algebra.values import ERROR
 from keuka.automaton.code import split_conditions, state_needs
 from keuka.automaton.model import State, state_name
-from keuka.events.clocks import show_time
+from keuka.events.clocks import show_duration, show_time
 from keuka.expressions import FIRST, LAST, Call, Expression, conjuncts
 from keuka.plan.planner import Plan, Stage, demands
 from keuka.run.interpreter import Check, Epoch, Instance, Meeting, Passage, Term
@@ -60,18 +60,21 @@ class Report:
     def epoch(self, arrivals: Sequence[tuple[str, Event]], records: Mapping[str, Epoch], is_shown: Callable[[Event], bool]) -> None:
         """Adds a block for every event that is shown, and for every other one that was the next for what such events began."""
         expired = [
-            f"  {self._instance(self.stages[name], instance)}: expires, whatever comes now is too late for it"
+            f"  {self._expired(self.stages[name], instance)}"
             for name, record in records.items()
             for instance in record.expired
             if is_shown(instance.event)
         ]
         self.n_expired += len(expired)
         derived = [(name, event) for name, record in records.items() if name != self.output for event in record.results]
+        n_before = self.n_events
         for stream, event in (*arrivals, *derived):
             lines = self._happenings(event, records, is_shown)
             if lines or is_shown(event):
+                note = "  (at the same time)" if self.n_events > n_before and stream not in self.stages else ""
+                heading = f"{self._times(event)}  {stream}  {self._payload(stream, event)}".rstrip() + note
                 self.n_events += stream not in self.stages
-                self.lines += ["", f"{self._times(event)}  {stream}  {self._payload(stream, event)}".rstrip(), *expired, *lines]
+                self.lines += ["", heading, *expired, *(lines or ["  nothing waits for it"])]
                 expired = []
         self.lines += ["", *expired] if expired else []
 
@@ -82,12 +85,12 @@ class Report:
             stage = self.stages[name]
             for begin in record.begins:
                 if mine and begin.event is event:
-                    role = "  start" if len(self.stages) == 1 else f"  start of {name}"
-                    lines += self._passage(stage, role, begin.passage, [], "nothing begins")
+                    nothing = "nothing begins" if len(self.stages) == 1 else f"nothing begins in {name}"
+                    lines += self._passage(stage, "  start", begin.passage, [], nothing)
             for refusal in record.refusals:
                 if mine and refusal.event is event:
                     rows = self._check(f"  for {self._state(stage, refusal.state)}", refusal.check)
-                    lines += _with_outcome(rows, "", "not a candidate")
+                    lines += _with_outcome(rows, "not a candidate")
             met = [m for m in record.meetings if m.event is event and (mine or (m.take is not None and is_shown(m.instance.event)))]
             lines += self._meetings(stage, sorted(met, key=lambda meeting: meeting.instance.number))
         return lines
@@ -112,32 +115,34 @@ class Report:
         if meeting.skip is None:
             begins, ended = show_time(meeting.event.start, self.axis), show_time(meeting.instance.event.end, self.axis)
             return [Row("    next", f"begins at {begins}, not after {ended}", outcome="does not follow; waits on")]
-        rows = self._check("    next", meeting.skip)
+        rows = self._check("    next", meeting.skip) or [Row("    next", "always")]
         if meeting.take is None:
-            return list(_with_outcome(rows, "    next", "waits on"))
+            return list(_with_outcome(rows, "waits on"))
         is_run = state.update is not None
         if is_run or state.take != state.skip:
             rows += self._check("    step" if is_run else "    take", meeting.take)
         if meeting.rebound is not None:
-            rows = _with_outcome(rows, "    step", self._going_on(stage, meeting.instance, meeting.rebound))
+            rows = _with_outcome(rows, self._going_on(stage, meeting.instance, meeting.rebound))
         if meeting.passage is None:
-            return list(_with_outcome(rows, "    step", "ends"))
+            return list(_with_outcome(rows, "ends"))
         return self._passage(stage, "    then", meeting.passage, rows, "no result yet" if is_run else "ends")
 
     def _passage(self, stage: Stage, role: str, passage: Passage, rows: list[Row], otherwise: str) -> list[Line]:
         """The rows so far and those of an edge, with what became of the tuple beside the last of them."""
         for check in passage.checks:
             rows = rows + self._check(role, check)
+        rows = rows or [Row(role, "always")]
         if passage.reached is None:
-            return list(_with_outcome(rows, role, otherwise))
+            return list(_with_outcome(rows, otherwise))
         if isinstance(passage.reached, Instance):
             where = self._state(stage, passage.reached.state)
-            return list(_with_outcome(rows, role, f"#{passage.reached.number} waits in {where}"))
+            return list(_with_outcome(rows, f"#{passage.reached.number} waits in {where}"))
         if stage.name != self.output:
-            return list(_with_outcome(rows, role, f"an event of {stage.name}"))
+            return list(_with_outcome(rows, f"an event of {stage.name}"))
         self.matches.append(passage.reached)
-        match = f"{self._payload(self.output, passage.reached)}, {self._times(passage.reached)}"
-        return [*_with_outcome(rows, role, f"match {len(self.matches)}"), f"      match {len(self.matches)}: {match}"]
+        match = f"match {len(self.matches)}"
+        found = f"      {match}, {self._times(passage.reached)}: {self._payload(self.output, passage.reached)}"
+        return [*_with_outcome(rows, match), found]
 
     def _check(self, role: str, check: Check) -> list[Row]:
         """A row for each term; the first says where the condition stands."""
@@ -164,6 +169,10 @@ class Report:
         since = f"#{instance.number} in {self._state(stage, instance.state)} since {show_time(instance.event.start, self.axis)}"
         held = self._held(stage, instance)
         return since + (f" with {_listed(held.items())}" if held else "")
+
+    def _expired(self, stage: Stage, instance: Instance) -> str:
+        window = show_duration(stage.automaton.states[instance.state].window, self.axis)
+        return f"{self._instance(stage, instance)} expires, DUR would be more than {window}"
 
     def _held(self, stage: Stage, instance: Instance) -> dict[str, str]:
         """The values that something still reads, under the names they have in the braces of the query."""
@@ -221,7 +230,7 @@ class Report:
             for column in zip(*[(r.role, r.condition, r.seen, r.verdict) for r in rows], strict=True)
         ]
         lines = [_aligned(line, widths) if isinstance(line, Row) else line for line in self.lines]
-        return "\n".join(lines).strip("\n") + "\n"
+        return "\n".join(lines)
 
 
 def _aligned(row: Row, widths: Sequence[int]) -> str:
@@ -229,9 +238,9 @@ def _aligned(row: Row, widths: Sequence[int]) -> str:
     return "   ".join([*[f"{cell:{width}}" for cell, width in zip(cells, widths, strict=True)], row.outcome]).rstrip()
 
 
-def _with_outcome(rows: list[Row], role: str, outcome: str) -> list[Row]:
-    """The outcome beside the last row; a row of its own where there is no condition."""
-    last = rows[-1] if rows else Row(role, "always")
+def _with_outcome(rows: list[Row], outcome: str) -> list[Row]:
+    """The outcome beside the last row, after another that may stand there."""
+    last = rows[-1]
     return [*rows[:-1], replace(last, outcome=f"{last.outcome}; {outcome}" if last.outcome else outcome)]
 
 
