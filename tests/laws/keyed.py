@@ -111,7 +111,7 @@ def _filter(draw: st.DrawFn, profile: Profile, published: list[str], depth: int)
 def _condition(draw: st.DrawFn, profile: Profile, before: str) -> str:
     """Between `$2.` and the first input, decorated as `before` says."""
     terms = [] if draw(st.integers(0, 11)) == 11 else [f"$2.key = {before}key"]
-    if draw(st.integers(0, 3)) == 3:
+    if draw(st.integers(0, 3)) >= (3 if profile.alike else 1):
         terms.append(f"{before}other = $2.other")
     if profile.alike and draw(st.integers(0, 4)) == 4:
         terms.append(f"$2.other = {before}key")
