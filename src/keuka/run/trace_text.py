@@ -50,6 +50,7 @@ class Report:
         self.stages = {stage.name: stage for stage in plan.stages}
         self.schemas = {s.stream: s.schema for s in plan.sources} | {s.name: s.automaton.schema for s in plan.stages}
         self.needs = {s.name: state_needs(s.automaton, self.reads[s.name], plan.indices) for s in plan.stages}
+        self.keys = {s.name: [_keys(state) for state in s.automaton.states] for s in plan.stages}
         self.lines: list[Line] = [heading, *[f"  {text}" for stage in plan.stages for text in self._states(stage)]]
         self.n_events = 0
         self.n_expired = 0
@@ -98,20 +99,23 @@ class Report:
     def _meetings(self, stage: Stage, meetings: list[Meeting]) -> list[Line]:
         """Instances with other keys come last, in short: the engine does not even look at them."""
         lines: list[Line] = []
-        others: list[Line] = []
+        others: list[tuple[Instance, Term]] = []
         for meeting in meetings:
-            state = stage.automaton.states[meeting.instance.state]
+            keys = self.keys[stage.name][meeting.instance.state]
             terms = () if meeting.skip is None else meeting.skip.terms
-            other = next((term for term in terms if term.value is not True and _is_key(state, term)), None)
+            other = next((term for term in terms if term.value is not True and _operands(term.expression) in keys), None)
             if other is None:
-                lines += [f"  {self._instance(stage, meeting.instance)}", *self._meeting(stage, state, meeting)]
+                lines += [f"  {self._instance(stage, meeting.instance)}", *self._meeting(stage, meeting)]
             else:
-                why = f"{written(other.expression, ())}: {seen(other, self.axis)} is {_VERDICTS[other.value]}"
-                others.append(f"  #{meeting.instance.number} in {self._state(stage, meeting.instance.state)} waits on, {why}")
+                others.append((meeting.instance, other))
+        for instance, term in others[:MOST_OTHERS]:
+            why = f"{written(term.expression, ())}: {seen(term, self.axis)} is {_VERDICTS[term.value]}"
+            lines.append(f"  #{instance.number} in {self._state(stage, instance.state)} waits on, {why}")
         n_more = len(others) - MOST_OTHERS
-        return lines + others[:MOST_OTHERS] + ([f"  and {n_more:,} more wait on, for other keys"] if n_more > 0 else [])
+        return lines + ([f"  and {n_more:,} more wait on, for other keys"] if n_more > 0 else [])
 
-    def _meeting(self, stage: Stage, state: State, meeting: Meeting) -> list[Line]:
+    def _meeting(self, stage: Stage, meeting: Meeting) -> list[Line]:
+        state = stage.automaton.states[meeting.instance.state]
         if meeting.skip is None:
             begins, ended = show_time(meeting.event.start, self.axis), show_time(meeting.instance.event.end, self.axis)
             return [Row("    next", f"begins at {begins}, not after {ended}", outcome="does not follow; waits on")]
@@ -244,10 +248,13 @@ def _with_outcome(rows: list[Row], outcome: str) -> list[Row]:
     return [*rows[:-1], replace(last, outcome=f"{last.outcome}; {outcome}" if last.outcome else outcome)]
 
 
-def _is_key(state: State, term: Term) -> bool:
-    """Is the term looked up in the state's hash index?"""
-    keys = [{candidate, own} for candidate, own in split_conditions(state, indices=True).keys]
-    return isinstance(term.expression, Call) and set(term.expression.args) in keys
+def _keys(state: State) -> list[set[Expression]]:
+    """The equalities that are looked up in the state's hash index."""
+    return [{candidate, own} for candidate, own in split_conditions(state, indices=True).keys]
+
+
+def _operands(term: Expression) -> set[Expression]:
+    return set(term.args) if isinstance(term, Call) and term.op == "eq" else set()
 
 
 def _listed(values: Iterable[tuple[str, str]]) -> str:
