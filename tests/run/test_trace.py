@@ -57,7 +57,7 @@ RISES = "SELECT name, price FROM S NEXT {$2.name = $1.name AND $2.price > $1.pri
 def test_a_start_that_fails_its_filter_says_so():
     found = traced("SELECT name FROM FILTER {price > 5} S", (1, "a", 3.0), (2, "a", 7.0))
     assert "start price > 5 3.0 > 5.0 false nothing begins" in found
-    assert "start price > 5 7.0 > 5.0 true match 1\nmatch 1, 2: name 'a'" in found
+    assert "start price > 5 7.0 > 5.0 true match 1\nmatch 1 at 2: name 'a'" in found
     assert found.endswith("\n2 events, 1 match, 0 partial matches waiting, 0 expired")
 
 
@@ -167,7 +167,7 @@ def test_events_chosen_by_a_column_that_is_no_key_are_shown_with_what_comes_next
     assert "query_1: events with name = 'a', and others that come next for one of them" in found
     assert "2 S name" not in found
     assert "3 S name 'b', price 6.0\n#1 in A since 1" in found
-    assert "match 1, 1 to 3" in found
+    assert "match 1 from 1 to 3: name 'b'" in found
     assert found.endswith("2 events, 1 match, 0 partial matches waiting, 0 expired")
 
 

@@ -145,7 +145,8 @@ class Report:
             return list(_with_outcome(rows, f"an event of {stage.name}"))
         self.matches.append(passage.reached)
         match = f"match {len(self.matches)}"
-        found = f"      {match}, {self._times(passage.reached)}: {self._payload(self.output, passage.reached)}"
+        times = ("at " if passage.reached.start == passage.reached.end else "from ") + self._times(passage.reached)
+        found = f"      {match} {times}: {self._payload(self.output, passage.reached)}"
         return [*_with_outcome(rows, match), found]
 
     def _check(self, role: str, check: Check) -> list[Row]:
