@@ -71,6 +71,7 @@ class _Output:
 
     columns: OutputColumns
     schema: pa.Schema
+    axis: TimeAxis  # of its times
     tracks: bool
 
 
@@ -102,8 +103,8 @@ class Runner:
             self.n_seen[stream.name] = 0
             self.contributors.add(stream)
 
-    def load(self, query: str, tables: Tables, since: int = -(2**63)) -> None:
-        """Add a query between two steps. Its matches are those of events that ended after `since`."""
+    def load(self, query: str, tables: Tables, since: int = -(2**63), axis: TimeAxis | None = None) -> None:
+        """Add a query between two steps. Its matches are those of events that ended after `since`; their times are shown on `axis`."""
         for source in tables.sources:
             for name, type_ in zip(source.columns, source.types, strict=True):
                 if type_ is Type.OTHER and source.name in self.streams:
@@ -118,7 +119,7 @@ class Runner:
         tracks = bool(tables.arrays["settings"][2])
         for output in tables.outputs:
             stream = self.forest.outputs[query][output.operator]
-            made = _Output(output, result_schema(output.schema, self.axis, tracks), tracks)
+            made = _Output(output, result_schema(output.schema, axis or self.axis, tracks), axis or self.axis, tracks)
             self._outputs.setdefault(stream, []).append((query, made))
 
     def _add_carrier(self, stream: str, column: str) -> None:
@@ -133,6 +134,8 @@ class Runner:
         self._outputs = {
             stream: kept for stream, outputs in self._outputs.items() if (kept := [(name, o) for name, o in outputs if name != query])
         }
+        self._sweep_strings()
+        self.look_through()
 
     def publish(self, name: str, query: str, output: OutputColumns) -> None:
         """Let later queries read an output as a stream."""
@@ -282,7 +285,7 @@ class Runner:
     def _batch(self, output: _Output, found: _Found, rows: Int64Array) -> pa.RecordBatch:
         attributes = output.columns.schema.attributes
         columns = [self._column(v[rows], f[rows], a) for v, f, a in zip(found.values, found.flags, attributes, strict=True)]
-        time = Attribute("", Type.TIMESTAMP, self.axis.arrow)
+        time = Attribute("", Type.TIMESTAMP, output.axis.arrow)
         columns += [from_kernel(ticks[rows], None, time, self.texts) for ticks in (found.starts, found.ends)]
         if output.tracks:
             columns += self.contributors.columns(output.columns.fingerprint, self._leaves(found, rows), self.forest.names)
@@ -347,9 +350,7 @@ class Runner:
         """Let go of texts, pass-through values and contributors that no instance refers to."""
         strings = self.forest.strings
         if strings.n_alive >= self._sweep_strings_at or strings.n_text_bytes >= self._sweep_text_at:
-            strings.sweep(np.concatenate([self.forest.text_codes(), *[upkeep.live_slots(m, _STRING) for m in self.machines]]))
-            self._sweep_strings_at = max(LEAST_STRINGS, 2 * strings.n_alive)
-            self._sweep_text_at = max(LEAST_TEXT_BYTES, 2 * strings.n_text_bytes)
+            self._sweep_strings()
         n_nodes = sum([machine.n_nodes for machine in self.machines])
         if n_nodes + len(self.contributors) + sum([len(column) for column in self.carried]) < self._look_through_at:
             return
@@ -357,6 +358,12 @@ class Runner:
         n_nodes = sum([machine.n_nodes for machine in self.machines])
         n_held = n_nodes + len(self.contributors) + sum([len(column) for column in self.carried])
         self._look_through_at = max(LEAST_CARRIED, 2 * n_held)
+
+    def _sweep_strings(self) -> None:
+        strings = self.forest.strings
+        strings.sweep(np.concatenate([self.forest.text_codes(), *[upkeep.live_slots(m, _STRING) for m in self.machines]]))
+        self._sweep_strings_at = max(LEAST_STRINGS, 2 * strings.n_alive)
+        self._sweep_text_at = max(LEAST_TEXT_BYTES, 2 * strings.n_text_bytes)
 
     def look_through(self) -> None:
         """Forget pass-through values and contributors that no instance holds."""
