@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import faulthandler
+import functools
 import json
 import os
 import re
@@ -32,9 +33,11 @@ import pyarrow as pa
 
 from keuka.automaton.tables import SourceColumns, Tables, from_bytes, to_bytes
 from keuka.errors import KeukaError
+from keuka.events.order import in_order
 from keuka.events.sources import Stream, open_stream
 from keuka.query import prepare
 from keuka.run.embedded import run
+from keuka.run.runner import Runner
 from keuka.schema import ARROW_OF, Type
 
 SECONDS = 10  # longer than any damage may take: all of them together take some milliseconds
@@ -164,15 +167,25 @@ SELECT name_1, name, coalesce(price, 0.0) AS price FROM Pairs NEXT {$2.price >= 
 """
 
 
+@functools.cache
 def compiled() -> list[Tables]:
     """Of one large query with its contributors, and of two small ones with values that pass through."""
     return [prepare(RUNS, EVENTS, time="t", contributors=True).tables, prepare(PAIRS, EVENTS, time="t").tables]
 
 
 def use_tables(tables: Tables) -> list[str]:
-    """The matches over eight events of whatever streams the tables are for."""
-    opened = [open_stream(source.name, Stream(stream_for(source), time="the time")) for source in tables.sources]
-    return [str(batch.rows.to_pylist()) for batch in run(tables, opened)]
+    """The matches over eight events: alone over whatever streams the tables are for, then beside a query that they may share with."""
+    alone = [open_stream(source.name, Stream(stream_for(source), time="the time")) for source in tables.sources]
+    found = [str(batch.rows.to_pylist()) for batch in run(tables, alone)]
+    stream = open_stream("S", Stream(EVENTS, time="t"))
+    runner = Runner([stream], stream.type.axis)
+    for name, loaded in (("first", compiled()[0]), ("second", compiled()[1]), ("damaged", tables)):
+        runner.load(name, loaded)
+    for step in in_order([stream], runner.columns(), chunk_rows=3):
+        found += [str(batch.rows.to_pylist()) for batch in runner.process(step)]
+    for name in ("first", "damaged", "second"):
+        runner.unload(name)
+    return found
 
 
 def stream_for(source: SourceColumns) -> pa.Table:

@@ -153,20 +153,20 @@ def to_bytes(tables: Tables) -> bytes:
 def from_bytes(data: bytes) -> Tables:
     """Tables as `to_bytes` wrote them; QueryError K402 or K403 for anything else."""
     if len(data) < _HEAD.size or data[:8] != _MAGIC:
-        raise _damaged("they do not begin as tables do")
+        raise damaged_tables("they do not begin as tables do")
     _, version, checksum, n_text = _HEAD.unpack_from(data)
     if version > VERSION:
         message = f"the tables have version {version}; this Keuka reads up to version {VERSION}"
         raise QueryError(Diagnostic("K403", message, help=("update Keuka, or compile the query with this version",)))
     body = data[_HEAD.size :]
     if zlib.crc32(body) != checksum:
-        raise _damaged("the checksum does not fit; they were cut short or changed")
+        raise damaged_tables("the checksum does not fit; they were cut short or changed")
     try:
         tables = _read(json.loads(body[:n_text]), body[n_text:])
         check(tables.arrays, list(tables.texts))
         _check_names(tables)
-    except (Malformed, ValueError, KeyError, TypeError, IndexError) as error:
-        raise _damaged(str(error)) from error
+    except (Malformed, ValueError, KeyError, TypeError, IndexError, ArithmeticError, OSError, RecursionError, pa.ArrowException) as error:
+        raise damaged_tables(str(error)) from error
     return tables
 
 
@@ -192,7 +192,7 @@ def _check_names(tables: Tables) -> None:
             raise Malformed("the types of a stream are not those of its columns")
 
 
-def _damaged(why: str) -> QueryError:
+def damaged_tables(why: str) -> QueryError:
     return QueryError(Diagnostic("K402", "the compiled tables are damaged", label=why, help=("compile the query again",)))
 
 
@@ -204,11 +204,25 @@ def _read(meta: dict[str, Any], data: bytes) -> Tables:
         size = int(np.prod(shape)) * dtype.itemsize
         arrays[name] = np.frombuffer(data, dtype, count=size // dtype.itemsize, offset=offset).reshape(shape)
         offset += size
-    sources = [SourceColumns(name, tuple(columns), tuple([Type(t) for t in types])) for name, columns, types in meta["sources"]]
-    outputs = [OutputColumns(n, op, _schema_of_text(s), bytes.fromhex(f)) for n, op, s, f in meta["outputs"]]
-    names = tuple(meta["streams"]), tuple(meta["fallible"])
-    partition = None if meta["partition"] is None else {name: tuple(columns) for name, columns in meta["partition"].items()}
-    return Tables(arrays, tuple(meta["texts"]), tuple(sources), tuple(outputs), *names, partition)
+    sources = [SourceColumns(_text(name), _texts(columns), tuple([Type(t) for t in types])) for name, columns, types in meta["sources"]]
+    outputs = [OutputColumns(_text(n), op, _schema_of_text(s), bytes.fromhex(f)) for n, op, s, f in meta["outputs"]]
+    names = _texts(meta["streams"]), _texts(meta["fallible"])
+    partition = None if meta["partition"] is None else {_text(name): _texts(columns) for name, columns in meta["partition"].items()}
+    return Tables(arrays, _texts(meta["texts"]), tuple(sources), tuple(outputs), *names, partition)
+
+
+def _texts(values: Any) -> tuple[str, ...]:
+    if not isinstance(values, list):
+        raise Malformed("names are not a list")
+    return tuple([_text(value) for value in values])
+
+
+def _text(value: Any) -> str:
+    """JSON can write in place of a text what is none: a number, or half of a surrogate pair."""
+    if not isinstance(value, str):
+        raise Malformed("a name is not text")
+    value.encode()
+    return value
 
 
 def _schema_text(schema: Schema) -> str:

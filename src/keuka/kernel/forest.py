@@ -398,12 +398,10 @@ class _Loading:
         is_text = arrays["constant_text"] >= 0
         values = arrays["constant"].copy()
         values[is_text] = codes[arrays["constant_text"][is_text]]
-        in_sets = np.zeros(len(values), bool)
-        for first, n, _ in arrays["set"].tolist():
-            in_sets[first : first + n] = True
-        # Constants of IN lists are only in their sets.
+        # Only what is loaded: the constants of IN lists are in their sets.
         self.constants = np.full(len(values), -1, np.int64)
-        for i in np.flatnonzero(~in_sets).tolist():
+        loaded = arrays["code"][arrays["code"][:, 0] == Op.LOAD_CONST, 2]
+        for i in np.unique(loaded[(loaded >= 0) & (loaded < len(values))]).tolist():
             self.constants[i] = forest.constant_id(int(values[i]), bool(is_text[i]))
         self.sets = np.zeros(len(arrays["set"]), np.int64)
         for i, (first, n, _) in enumerate(arrays["set"].tolist()):
@@ -450,8 +448,10 @@ class _Loading:
         depth = 1 + max(int(forest.stream.rows[s, 2]) for s in ports)
         self.hold(("group", ports), lambda: forest.add_group(ports, depth))
         first_column, n_columns = arrays["stream"][len(self.streams)].tolist()
-        key = ("result", *signature, self.since, ports)
-        result = self.hold(key, lambda: forest.add_result(name, n_columns, depth, tuple(signature), self.since, ports))
+        # The types are in the key, and in those of slots, because signatures may lie: then nothing is shared.
+        types = tuple(arrays["column_type"][first_column : first_column + n_columns].tolist())
+        key = ("result", *signature, types, self.since, ports)
+        result = self.hold(key, lambda: forest.add_result(name, n_columns, depth, (*signature, types), self.since, ports))
         self.columns[first_column : first_column + n_columns] = [forest.place(result, i) for i in range(n_columns)]
         starts = range(first_start, first_start + n_starts)
         states = range(first_state, first_state + n_states)
@@ -498,8 +498,9 @@ class _Loading:
                 yield ("edge", number, *arrays["edge"][edge, 2:].tolist(), target)
 
     def _identities(self, state):
+        """By type and identity of a value, the slot that holds it."""
         first, n = self.arrays["state"][state, 3:5].tolist()
-        return {identity: slot for slot, identity in enumerate(self.arrays["slot"][first : first + n, 1].tolist())}
+        return {tuple(value): slot for slot, value in enumerate(self.arrays["slot"][first : first + n].tolist())}
 
     def _fill_state(self, ports, s, number):
         forest, arrays = self.forest, self.arrays

@@ -35,9 +35,10 @@ ARRAYS = {
 }  # fmt: skip
 NARROW = ("code", "operand")
 
-# Kinds of values: codes of the string table may go only where text is expected, or the machine would read foreign memory.
-_PLAIN, _TEXT, _NULL = 0, 1, 2
-_STRING = 3  # in column_type and slot_type
+# Kinds of values: codes of the string table may go only where text is expected, or the machine would read foreign memory, and row
+# handles may only be passed on.
+_PLAIN, _TEXT, _NULL, _HANDLE = 0, 1, 2, 3
+_KINDS = {3: _TEXT, 5: _HANDLE}  # by column_type and the types of slots; the others are plain
 
 # op -> kinds of its register arguments and of its result; None: any kind, "same": one kind for these, which the result has too
 _LOADS = (Op.LOAD_EVENT, Op.LOAD_SLOT, Op.LOAD_CONST, Op.LOAD_NULL, Op.LOAD_DUR)
@@ -103,9 +104,13 @@ def check(tables, texts):
     _slices(tables["state"], 5, 6, size["key"], "a key")
     _slices(tables["program"], 0, 1, size["code"], "an instruction")
     _slices(tables["set"], 0, 1, size["constant"], "a set")
+    # Every register is written by an instruction; without a bound a few bytes could ask for gigabytes of registers.
+    _require(bool((tables["program"][:, 2] <= tables["program"][:, 1]).all()), "a register count is out of range")
     _in_range(tables["program"][:, 2], 0, 1 << 16, "a register count")
     _require(size["constant_text"] == size["constant"], "constants and their texts do not fit")
     _in_range(tables["constant_text"], -1, len(texts), "a text")
+    for first, n, _ in tables["set"].tolist():
+        _require(len(set((tables["constant_text"][first : first + n] >= 0).tolist())) <= 1, "a set has texts and numbers")
     _in_range(tables["edge"][:, 0], 0, size["program"], "a program")
     _in_range(tables["state"][:, 1], 0, size["program"], "a program")
     _in_range(tables["start"][:, 2], 0, size["edge"], "an edge")
@@ -168,7 +173,7 @@ def _check_operator(tables, which, n_sources, columns):
 
 
 def _kinds(types, first, n):
-    return [_TEXT if t == _STRING else _PLAIN for t in types[first : first + n].tolist()]
+    return [_KINDS.get(t, _PLAIN) for t in types[first : first + n].tolist()]
 
 
 def _check_program(tables, program, columns, slots, target):

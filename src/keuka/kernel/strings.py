@@ -62,7 +62,8 @@ class StringTable:
         self.scratch = cython.NULL
         self.n_codes = self.capacity = self.n_free = 0
         self.blob_size = self.blob_capacity = self.scratch_capacity = self.n_buckets = 0
-        if not self.rebuild_buckets(64):
+        # The blob is there from the beginning: copying no bytes from nowhere is undefined in C.
+        if not self.rebuild_buckets(64) or not self.reserve_blob(1):
             raise MemoryError("no memory for the string table")
 
     def __dealloc__(self):

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from keuka.automaton.tables import OutputColumns, Tables
+from keuka.automaton.tables import TYPE_CODES, OutputColumns, SourceColumns, Tables, damaged_tables
 from keuka.errors import KeukaError, data_error
 from keuka.events.carried import CarriedColumn
 from keuka.events.clocks import show_time
@@ -29,7 +29,7 @@ from keuka.events.sources import OpenStream
 from keuka.kernel import batches, groups, upkeep
 from keuka.kernel.forest import Forest
 from keuka.kernel.machine import Machine, Overflow
-from keuka.schema import Attribute, TimeAxis, Type
+from keuka.schema import Attribute, Schema, TimeAxis, Type
 
 # A pass-through value is the number of its event below this bit and the number of its column above.
 CARRIER_SHIFT = 40
@@ -86,6 +86,7 @@ class Runner:
         self.contributors = Contributors()
         self.carriers: dict[tuple[str, str], int] = {}  # (stream, column) -> number of the carrier
         self.carried: list[CarriedColumn] = []
+        self._published: dict[str, Schema] = {}
         self._outputs: dict[int, list[tuple[str, _Output]]] = {}  # by stream of the forest
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self._look_through_at = LEAST_CARRIED
@@ -106,6 +107,7 @@ class Runner:
     def load(self, query: str, tables: Tables, since: int = -(2**63), axis: TimeAxis | None = None) -> None:
         """Add a query between two steps. Its matches are those of events that ended after `since`; their times are shown on `axis`."""
         for source in tables.sources:
+            self._check_fit(source)
             for name, type_ in zip(source.columns, source.types, strict=True):
                 if type_ is Type.OTHER and source.name in self.streams:
                     self._add_carrier(source.name, name)
@@ -121,6 +123,19 @@ class Runner:
             stream = self.forest.outputs[query][output.operator]
             made = _Output(output, result_schema(output.schema, axis or self.axis, tracks), axis or self.axis, tracks)
             self._outputs.setdefault(stream, []).append((query, made))
+
+    def _check_fit(self, source: SourceColumns) -> None:
+        """The stream must have the columns that the tables were compiled for: with another type, numbers would be taken for texts."""
+        if source.name in self.streams:
+            schema = self.streams[source.name].type.schema
+        elif source.name in self._published:
+            schema = self._published[source.name]
+        else:
+            schema = Schema(())
+        types = {attribute.name: TYPE_CODES[attribute.type] for attribute in schema.attributes}
+        for name, type_ in zip(source.columns, source.types, strict=True):
+            if types.get(name) != TYPE_CODES[type_]:
+                raise damaged_tables(f"they are for a stream `{source.name}` with other columns")
 
     def _add_carrier(self, stream: str, column: str) -> None:
         if (stream, column) not in self.carriers:
@@ -140,10 +155,11 @@ class Runner:
     def publish(self, name: str, query: str, output: OutputColumns) -> None:
         """Let later queries read an output as a stream."""
         self.forest.publish(name, query, output.operator, output.schema.names)
+        self._published[name] = output.schema
 
     def withdraw(self, name: str) -> None:
         """Queries loaded from now on do not find the stream any more; those that read it go on."""
-        del self.forest.published[name]
+        del self.forest.published[name], self._published[name]
 
     def _attribute(self, stream: str, name: str) -> Attribute:
         schema = self.streams[stream].type.schema
@@ -320,7 +336,10 @@ class Runner:
         pieces, places = [pa.nulls(int((~present).sum()), attribute.arrow)], [np.flatnonzero(~present)]
         for carrier in np.unique(carriers[present]):
             chosen = np.flatnonzero(present & (carriers == carrier))
-            pieces.append(self.carried[carrier].take(numbers[chosen]).cast(attribute.arrow))
+            try:
+                pieces.append(self.carried[carrier].take(numbers[chosen]).cast(attribute.arrow))
+            except pa.ArrowNotImplementedError as error:
+                raise damaged_tables(str(error)) from None
             places.append(chosen)
         return pa.concat_arrays(pieces).take(pa.array(np.argsort(np.concatenate(places), kind="stable")))
 

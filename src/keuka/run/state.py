@@ -104,7 +104,7 @@ class _Layout:
     """How the words of a state's instances are used."""
 
     types: list[int]
-    identities: dict[int, int]  # what a slot holds -> slot
+    identities: dict[tuple[int, int], int]  # (type, what it holds) -> slot
 
     @property
     def n_slots(self) -> int:
@@ -115,6 +115,10 @@ def _layout(runner: Runner, state: int) -> _Layout:
     row = runner.forest.state.rows[state]
     types = runner.forest.slot_type.rows[row[4] : row[4] + row[3]].tolist()
     return _Layout(types, runner.forest.identities[state])
+
+
+def _slot_name(value: tuple[int, int]) -> str:
+    return f"slot {value[1]} type {value[0]}"
 
 
 def _flags(rows: Int64Array, n_slots: int) -> npt.NDArray[np.uint8]:
@@ -137,15 +141,15 @@ def _slot_column(runner: Runner, rows: Int64Array, slot: int, layout: _Layout) -
 def _to_table(runner: Runner, state: int, rows: Int64Array) -> pa.Table:
     layout = _layout(runner, state)
     columns = {name: pa.array(rows[:, i]) for i, name in enumerate(_HEADER) if name != "mark"}
-    for identity, slot in layout.identities.items():
-        columns[f"slot {identity} type {layout.types[slot]}"] = _slot_column(runner, rows, slot, layout)
+    for value, slot in layout.identities.items():
+        columns[_slot_name(value)] = _slot_column(runner, rows, slot, layout)
     return pa.table(columns)
 
 
 def _to_rows(runner: Runner, state: int, table: pa.Table, handles: Callable[[Int64Array], Int64Array]) -> Int64Array | None:
     """Instances for a state; None if what it keeps is not in the table, because another query wanted less of the same state."""
     layout = _layout(runner, state)
-    if not all(f"slot {identity} type {layout.types[slot]}" in table.column_names for identity, slot in layout.identities.items()):
+    if not all(_slot_name(value) in table.column_names for value in layout.identities):
         return None
     n, n_slots = table.num_rows, layout.n_slots
     rows = np.zeros((n, len(_HEADER) + n_slots + (n_slots + 7) // 8), np.int64)
@@ -153,8 +157,8 @@ def _to_rows(runner: Runner, state: int, table: pa.Table, handles: Callable[[Int
         if name != "mark":
             rows[:, i] = _whole(table.column(name))
     flags = np.zeros((n, 8 * ((n_slots + 7) // 8)), np.uint8)
-    for identity, slot in layout.identities.items():
-        column = table.column(f"slot {identity} type {layout.types[slot]}").combine_chunks()
+    for value, slot in layout.identities.items():
+        column = table.column(_slot_name(value)).combine_chunks()
         column = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
         valid = validity(column)
         if valid is not None:
