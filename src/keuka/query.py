@@ -247,6 +247,7 @@ def match(
     unit: Any = None,
     sort: bool = False,
     contributors: bool = False,
+    threads: int = 1,
 ) -> Any:
     """All matches of a query, as a table of the kind that went in (pandas, polars, else Arrow).
 
@@ -261,6 +262,8 @@ def match(
     unit: what one tick of integer times is, for example "s".
     sort: read files and readers whole and sort them, instead of streaming them.
     contributors: add `_id` and `_contributors` (the source events behind a match, in order).
+    threads: how many threads share the work. They divide the events by the query's key (`explain` shows it: `partitioned by Name`);
+        a query without one runs on one thread, with a warning.
 
     What is wrong with the query or the data is a KeukaError; an argument of a wrong Python type is a TypeError, or a DataError if it
     says something of a stream.
@@ -284,7 +287,7 @@ def match(
         contributors=contributors,
     )
     chosen = output or prepared.default_output
-    return _collect(prepared)[chosen]
+    return _collect(prepared, threads)[chosen]
 
 
 def match_all(
@@ -299,6 +302,7 @@ def match_all(
     unit: Any = None,
     sort: bool = False,
     contributors: bool = False,
+    threads: int = 1,
 ) -> dict[str, Any]:
     """The matches of every query of a set, in one pass: published name -> table. An unnamed query is `query_1`, `query_2`, ..."""
     prepared = prepare(
@@ -313,7 +317,7 @@ def match_all(
         sort=sort,
         contributors=contributors,
     )
-    return _collect(prepared)
+    return _collect(prepared, threads)
 
 
 def prepare(
@@ -429,11 +433,13 @@ def _by_type(program: Program, stream: OpenStream, type_column: str) -> Program:
     return split_by_type(program, stream.name, schema, index)
 
 
-def _collect(prepared: Prepared) -> dict[str, Any]:
+def _collect(prepared: Prepared, threads: int) -> dict[str, Any]:
     """Run to the end and give every output the kind that went in."""
+    if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
+        raise ValueError(f"threads must be a number of threads from 1 on, not {threads!r}")
     began = clock.perf_counter()
     found: dict[str, list[pa.RecordBatch]] = {output.name: [] for output in prepared.tables.outputs}
-    for batch in run(prepared.tables, prepared.opened):
+    for batch in run(prepared.tables, prepared.opened, threads=threads):
         found[batch.output].append(batch.rows)
     kinds = {stream.kind for stream in prepared.opened}
     kind = kinds.pop() if len(kinds) == 1 else "arrow"

@@ -5,6 +5,7 @@ The event path of ARCHITECTURE.md in one function: events in order, kernel, matc
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -14,12 +15,17 @@ from keuka.automaton.tables import Tables
 from keuka.events.files import BATCH_ROWS
 from keuka.events.order import EventBatch, common_axis, in_order
 from keuka.events.sources import OpenStream
+from keuka.kernel.bytecode import Op
 from keuka.run.runner import MatchBatch, Runner
 
 # A query can have many more matches than events. Steps are cut so that one call of the kernel gives about this many at the
 # most: the number of events grows from FEWEST_ROWS to MOST_ROWS while matches are few, and shrinks when they are not.
 MANY_MATCHES = 500_000
 FEWEST_ROWS, MOST_ROWS = 4_096, 65_536
+
+MAKE_TEXT = [int(op) for op in (Op.LOWER, Op.UPPER, Op.SUBSTRING, Op.CONCAT)]
+
+log = logging.getLogger("keuka")
 
 QUERY = "query"  # there is one set of tables in a bounded run; its name is seen nowhere
 
@@ -43,14 +49,18 @@ def run(
     *,
     on_progress: Callable[[Progress], None] | None = None,
     chunk_rows: int = BATCH_ROWS,
+    threads: int = 1,
 ) -> Iterator[MatchBatch]:
-    """All matches, as the input goes by. `on_progress` is called after every step."""
+    """All matches, as the input goes by. `on_progress` is called after every step. Several threads divide the events by the plan's key."""
     by_name = {stream.name: stream for stream in opened}
     inputs = [by_name[source.name] for source in tables.sources]
-    runner = Runner(inputs, common_axis(inputs))
+    n_threads = threads if threads == 1 or can_divide(tables) else 1
+    # Threads meet twice a step, so steps are longer.
+    most_rows = MOST_ROWS * min(n_threads, 8)
+    runner = Runner(inputs, common_axis(inputs), n_threads)
     runner.load(QUERY, tables)
     n_rows = FEWEST_ROWS
-    for step in in_order(inputs, runner.columns(), chunk_rows):
+    for step in in_order(inputs, runner.columns(), chunk_rows * min(n_threads, 8)):
         while step:
             piece, step = cut(step, n_rows)
             found = runner.process(piece)
@@ -59,7 +69,18 @@ def run(
                 on_progress(Progress(sum(runner.n_seen.values()), usage.n_instances, usage.most_instances, runner.n_bytes))
             yield from found
             n_found = sum([batch.rows.num_rows for batch in found])
-            n_rows = min(2 * n_rows, MOST_ROWS) if n_found < MANY_MATCHES else max(n_rows // 4, 1)
+            n_rows = min(2 * n_rows, most_rows) if n_found < MANY_MATCHES else max(n_rows // 4, 1)
+
+
+def can_divide(tables: Tables) -> bool:
+    """Can several machines run the tables? They need a key, and must not make text while they run: its table is one for all."""
+    if tables.partition is None:
+        log.warning("the query has no key by which its events could be divided; it runs on one thread")
+        return False
+    if np.isin(tables.arrays["code"][:, 0], MAKE_TEXT).any():
+        log.warning("the query makes text (concat, lower, upper, substring); it runs on one thread")
+        return False
+    return True
 
 
 def cut(step: dict[str, EventBatch], n_rows: int) -> tuple[dict[str, EventBatch], dict[str, EventBatch]]:
