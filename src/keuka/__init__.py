@@ -2,12 +2,13 @@
 
 from importlib.metadata import version
 
-from keuka.engine import Engine, Waiting
+from keuka.engine import Engine
 from keuka.errors import DataError, InternalError, KeukaError, QueryError
 from keuka.events.delivery import Matches
 from keuka.events.sources import Stream
 from keuka.query import Query, cel, match, match_all, query
 from keuka.rules import Rule
+from keuka.run.live import Waiting
 
 __version__ = version("keuka")
 

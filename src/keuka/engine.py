@@ -11,7 +11,7 @@ import logging
 import os
 import time as clock
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -19,38 +19,22 @@ import pyarrow as pa
 
 from keuka.diagnostics import Diagnostic, listing, similar
 from keuka.errors import KeukaError, QueryError, data_error
-from keuka.events.clocks import seconds_of, tick_of, time_of
+from keuka.events.clocks import seconds_of, tick_of
 from keuka.events.delivery import Matches
 from keuka.events.files import place
-from keuka.events.frontiers import BEGINNING, INFINITE
+from keuka.events.frontiers import INFINITE
 from keuka.events.intake import memory_table
 from keuka.events.sources import OpenStream, Stream, open_stream
 from keuka.query import Query, described
 from keuka.query import query as as_query
 from keuka.rules import Rule, RuleSpec, check_published, conflict, of_rule, plan_rule, rule_name
 from keuka.run import checkpoints
-from keuka.run.live import Live
+from keuka.run.live import Live, Waiting
 from keuka.run.memory import limit_bytes
 from keuka.run.turns import Turn
 from keuka.snapshots import checkpoint, resume
 
 log = logging.getLogger("keuka")
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """What the events of an engine wait for.
-
-    stream: the stream that holds time back.
-    time: how far it has come: events from this time on wait. None if it has not come anywhere yet.
-    since: when it was last heard of, by the clock on the wall.
-    n_events: how many events wait, of all streams.
-    """
-
-    stream: str
-    time: Any
-    since: datetime.datetime
-    n_events: int
 
 
 class Engine:
@@ -331,23 +315,12 @@ class Engine:
     @property
     def time(self) -> Any:
         """Every event before this time has been processed. None before the first, and at the end of time."""
-        return self._event_time(self._live.frontiers.time)
-
-    def _event_time(self, tick: int) -> Any:
-        axis = self._live.axis
-        return None if axis is None or not BEGINNING < tick < INFINITE else time_of(tick, axis)
+        return self._live.event_time(self._live.frontiers.time)
 
     def waiting(self) -> Waiting | None:
         """Which stream events wait for, and since when; None if no event waits."""
         with self._turn.look():
-            live = self._live
-            n_events = sum([stream.arrivals.n_held for stream in live.streams.values()])
-            slowest = live.slowest()
-            if n_events == 0 or slowest is None:
-                return None
-            name, heard, frontier = slowest
-            since = datetime.datetime.now().astimezone() - datetime.timedelta(seconds=live.clock() - heard)
-            return Waiting(name, self._event_time(frontier), since, n_events)
+            return self._live.waiting()
 
     @property
     def late(self) -> dict[str, int]:

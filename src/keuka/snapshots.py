@@ -5,17 +5,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from keuka.automaton import tables as compiled
 from keuka.diagnostics import SourceText
 from keuka.errors import data_error
-from keuka.events.sources import OpenStream, Stream, open_stream
+from keuka.events.clocks import unit_of
+from keuka.events.frontiers import EventBatch, ordered, row_numbers
+from keuka.events.order import header
+from keuka.events.sources import OpenStream, Stream, joined, open_stream
 from keuka.query import LANGUAGES, Query
 from keuka.rules import RuleSpec, loaded_rule, plan_rule, same_meaning
 from keuka.run import checkpoints, state
 from keuka.run.checkpoints import Checkpoint, RuleState, StreamState
-from keuka.run.live import Live, LoadedRule
+from keuka.run.live import Live, LiveStream, LoadedRule
 from keuka.run.runner import Runner
 
 log = logging.getLogger("keuka")
@@ -27,7 +31,7 @@ def checkpoint(rules: Sequence[RuleSpec], live: Live) -> Checkpoint:
         time=live.frontiers.time,
         promised=live.promised,
         rules=tuple([_state(rule, live.rules.get(rule.name), live.n_matches[rule.name]) for rule in rules]),
-        streams=tuple([live.state(name) for name in live.streams]),
+        streams=tuple([_stream_state(stream) for stream in live.streams.values()]),
         kernel=() if live.runner is None else tuple(state.take(live.runner)),
         found=tuple(live.delivery.pending()),
     )
@@ -48,6 +52,41 @@ def _state(rule: RuleSpec, loaded: LoadedRule | None, n_matches: int) -> RuleSta
     )
 
 
+def _stream_state(live: LiveStream) -> StreamState:
+    stream, runs = live.stream, live.arrivals.runs
+    held = pa.Table.from_batches([joined(stream, [run.table for run in runs])]) if runs else live.intake.schema.empty_table()
+    numbers = np.concatenate([np.empty(0, np.int64), *[row_numbers(run.rows) for run in runs]])
+    return StreamState(
+        name=stream.name,
+        time=stream.time,
+        lateness=stream.lateness,
+        id=stream.id,
+        unit=unit_of(stream.type.axis),
+        frontier=live.arrivals.frontier,
+        n_rows=live.intake.n_rows,
+        n_late=live.n_late,
+        wanted=live.intake.wanted,
+        schema=live.intake.schema,
+        held=held,
+        held_rows=pa.table({"row": numbers}),
+        late=pa.Table.from_batches(live.late, live.intake.schema),
+    )
+
+
+def _refill(live: LiveStream, state: StreamState) -> None:
+    """The rows that waited, and how far the stream had come."""
+    live.arrivals.promise(state.frontier)
+    live.intake.n_rows, live.n_late = state.n_rows, state.n_late
+    live.late = state.late.to_batches()
+    live.intake.want(state.wanted)
+    numbers = state.held_rows.column(0).to_numpy()
+    for batch in state.held.combine_chunks().to_batches():
+        rows, numbers = numbers[: batch.num_rows], numbers[batch.num_rows :]
+        if len(rows):
+            start, end = header(live.stream, batch, rows)
+            live.arrivals.append(ordered(live.stream, EventBatch(start, end, rows, batch)))
+
+
 def resume(checkpoint: Checkpoint, own: Sequence[RuleSpec], before: Live, live: Live) -> list[RuleSpec]:
     """Fills `live` with what the checkpoint holds, and returns the rules of the engine then.
 
@@ -56,7 +95,8 @@ def resume(checkpoint: Checkpoint, own: Sequence[RuleSpec], before: Live, live: 
     """
     for stream in checkpoint.streams:
         known = before.streams.get(stream.name)
-        live.reopen(_declared(stream) if known is None else _agreeing(known.stream, known.intake.schema, stream), stream)
+        live.open(_declared(stream) if known is None else _agreeing(known.stream, known.intake.schema, stream))
+        _refill(live.streams[stream.name], stream)
     for name, other in before.streams.items():
         if name not in live.streams:
             live.open(other.stream)

@@ -6,27 +6,26 @@ that read it.
 
 from __future__ import annotations
 
+import datetime
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from keuka.automaton.tables import OutputColumns, Tables
 from keuka.errors import KeukaError
-from keuka.events.clocks import show_time, unit_of
+from keuka.events.clocks import show_time, time_of
 from keuka.events.columns import Int64Array
 from keuka.events.delivery import Delivery
-from keuka.events.frontiers import BEGINNING, Arrivals, EventBatch, Frontiers, late_rows, ordered, row_numbers, taken
+from keuka.events.frontiers import BEGINNING, INFINITE, Arrivals, EventBatch, Frontiers, late_rows, taken
 from keuka.events.intake import Intake
 from keuka.events.matches import result_schema
-from keuka.events.order import common_axis, header
-from keuka.events.sources import OpenStream, joined
+from keuka.events.order import common_axis
+from keuka.events.sources import OpenStream
 from keuka.run import memory
-from keuka.run.checkpoints import StreamState
 from keuka.run.embedded import FEWEST_ROWS, MANY_MATCHES, MOST_ROWS
 from keuka.run.runner import MatchBatch, Runner, Usage
 from keuka.schema import StreamType, TimeAxis
@@ -62,6 +61,22 @@ class Published:
     name: str
     type: StreamType
     contributors: bool  # are the events behind its own events known?
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What the events of an engine wait for.
+
+    stream: the stream that holds time back.
+    time: how far it has come: events from this time on wait. None if it has not come anywhere yet.
+    since: when it was last heard of, by the clock on the wall.
+    n_events: how many events wait, of all streams.
+    """
+
+    stream: str
+    time: Any
+    since: datetime.datetime
+    n_events: int
 
 
 class LiveStream:
@@ -256,14 +271,25 @@ class Live:
         now = self.clock()
         return counted, [live for live in counted if now - live.heard < self.idle_after]
 
-    def slowest(self) -> tuple[str, float, int] | None:
-        """The stream that time waits for, when it was last heard of, and its frontier; None if there is none."""
+    def waiting(self) -> Waiting | None:
+        """What events wait for; None if none waits."""
+        n_events = sum([live.arrivals.n_held for live in self.streams.values()])
+        if n_events == 0:
+            return None
         if self.unknown:
-            name = self.unknown[0]
-            return name, self._expected[name], BEGINNING
-        counted, awake = self._counted()
-        slowest = min(awake or counted, key=lambda live: live.arrivals.frontier, default=None)
-        return None if slowest is None else (slowest.stream.name, slowest.heard, slowest.arrivals.frontier)
+            name, frontier = self.unknown[0], BEGINNING
+            heard = self._expected[name]
+        else:
+            counted, awake = self._counted()
+            slowest = min(awake or counted or self.streams.values(), key=lambda live: live.arrivals.frontier)
+            name, heard, frontier = slowest.stream.name, slowest.heard, slowest.arrivals.frontier
+        since = datetime.datetime.now().astimezone() - datetime.timedelta(seconds=self.clock() - heard)
+        return Waiting(name, self.event_time(frontier), since, n_events)
+
+    def event_time(self, tick: int) -> Any:
+        """A tick as a user would give it; None for the beginning and the end of time."""
+        axis = self.axis
+        return None if axis is None or not BEGINNING < tick < INFINITE else time_of(tick, axis)
 
     def run(self, frontier: int | None = None) -> None:
         """Lets time go on as far as it may, or to a given frontier.
@@ -291,45 +317,6 @@ class Live:
         for batch in found:
             self.n_matches[batch.query] += batch.rows.num_rows
         return sum([batch.rows.num_rows for batch in found])
-
-    # -- snapshots ---------------------------------------------------------------------------------------------------------
-
-    def state(self, name: str) -> StreamState:
-        """A stream as a value from which `reopen` makes it again."""
-        live = self.streams[name]
-        stream, runs = live.stream, live.arrivals.runs
-        held = [pa.Table.from_batches([joined(stream, [run.table for run in runs])])] if runs else []
-        numbers = np.concatenate([np.empty(0, np.int64), *[row_numbers(run.rows) for run in runs]])
-        return StreamState(
-            name=name,
-            time=stream.time,
-            lateness=stream.lateness,
-            id=stream.id,
-            unit=unit_of(stream.type.axis),
-            frontier=live.arrivals.frontier,
-            n_rows=live.intake.n_rows,
-            n_late=live.n_late,
-            wanted=live.intake.wanted,
-            schema=live.intake.schema,
-            held=held[0] if held else live.intake.schema.empty_table(),
-            held_rows=pa.table({"row": numbers}),
-            late=pa.Table.from_batches(live.late, live.intake.schema),
-        )
-
-    def reopen(self, stream: OpenStream, state: StreamState) -> None:
-        """The stream as it was, with the rows that waited."""
-        self.open(stream)
-        live = self.streams[stream.name]
-        live.arrivals.promise(state.frontier)
-        live.intake.n_rows, live.n_late = state.n_rows, state.n_late
-        live.late = state.late.to_batches()
-        live.intake.want(state.wanted)
-        numbers = state.held_rows.column(0).to_numpy()
-        for batch in state.held.combine_chunks().to_batches():
-            rows, numbers = numbers[: batch.num_rows], numbers[batch.num_rows :]
-            if len(rows):
-                start, end = header(stream, batch, rows)
-                live.arrivals.append(ordered(stream, EventBatch(start, end, rows, batch)))
 
     # -- counters and memory -----------------------------------------------------------------------------------------------
 

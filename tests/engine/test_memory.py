@@ -1,0 +1,78 @@
+"""The memory limit: who is named, and that nothing is lost."""
+
+from __future__ import annotations
+
+import pytest
+
+import keuka
+
+from .live import ALL, SCHEMA, numbers, raised, ticks, unique
+
+
+def hungry(limit: str | int | None) -> keuka.Engine:
+    engine = keuka.Engine({"S": SCHEMA}, time="t", memory_limit=limit)
+    engine.add("SELECT k FROM S NEXT {$2.k = $1.k} S", name="hungry")
+    engine.add(ALL, name="modest")
+    return engine
+
+
+def test_the_limit_names_the_rule_that_holds_most_and_what_would_help():
+    engine = hungry("4 MB")
+    error = raised(lambda: engine.push("S", unique(100_000)))
+    assert error.code == "K518"
+    said = str(error)
+    assert "its memory_limit is 4 MB" in said
+    assert "rule `hungry` holds most: " in said
+    assert "partial matches" in said
+    assert "bound how long its matches may take" in said
+    assert "the events that were pushed are kept" in said
+
+
+def test_after_the_limit_nothing_is_lost_and_the_engine_goes_on():
+    engine = hungry("4 MB")
+    raised(lambda: engine.push("S", unique(100_000)))
+    counters = engine.counters()
+    assert counters["events"] == counters["processed"] + counters["waiting"] == 100_000
+    assert counters["waiting"] > 1
+    assert raised(engine.poll).code == "K518"
+    refused = raised(lambda: engine.push("S", unique(10, 100_000)))
+    assert "the batch was not taken" in str(refused)
+    assert engine.counters()["events"] == 100_000
+    engine.memory_limit = "1 GB"
+    assert engine.memory_limit == 10**9
+    assert engine.poll().of("modest")["n"].to_pylist() == list(range(99_999))
+    assert numbers(engine.push("S", unique(1, 100_000))) == [99_999]
+
+
+def test_removing_the_rule_makes_room():
+    engine = hungry("4 MB")
+    raised(lambda: engine.push("S", unique(100_000)))
+    engine.rules["hungry"].remove()
+    assert engine.poll().of("modest").num_rows == 99_999
+
+
+def test_a_bound_on_duration_keeps_a_rule_below_the_limit():
+    engine = keuka.Engine({"S": SCHEMA}, time="t", memory_limit="20 MB")
+    rule = engine.add("SELECT k FROM S NEXT {$2.k = $1.k AND DUR <= 100} S", name="bounded")
+    for first in range(0, 200_000, 10_000):
+        engine.push("S", unique(10_000, first))
+    assert rule.live_instances <= 5_000
+
+
+def test_events_that_wait_count_too_and_the_stream_they_wait_for_may_still_come():
+    engine = keuka.Engine({"S": SCHEMA, "T": SCHEMA}, time="t", memory_limit="100 kB")
+    engine.add("SELECT n FROM S UNION T")
+    engine.push("T", ticks(1))
+    error = raised(lambda: engine.push("S", ticks(*range(1, 10_000))))
+    assert "stream `S` holds most: " in str(error)
+    assert "the events that were pushed are kept" in str(error)
+    assert raised(lambda: engine.push("S", ticks(10_000))).code == "K518"
+    assert engine.counters()["streams"]["S"]["events"] == 9_999
+    assert engine.push("T", ticks(20_000)).num_rows == 9_999
+    assert engine.push("S", ticks(10_000)).num_rows == 1
+    assert engine.counters()["waiting"] <= 3
+
+
+@pytest.mark.parametrize(("written", "n_bytes"), [("4 GB", 4 * 10**9), ("1.5MB", 1_500_000), ("2 GiB", 2**31), (1234, 1234), (None, None)])
+def test_a_limit_is_written_with_a_unit_or_as_bytes(written: str | int | None, n_bytes: int | None):
+    assert keuka.Engine(memory_limit=written).memory_limit == n_bytes
