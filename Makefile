@@ -19,7 +19,7 @@ LIBASAN = $(shell $(CXX) -print-file-name=libasan.so)
 SANITIZED = LD_PRELOAD="$(LIBASAN) $(shell $(CXX) -print-file-name=libstdc++.so)" PYTHONPATH=$(CURDIR)/build/sanitized \
   PYTHONMALLOC=malloc ARROW_DEFAULT_MEMORY_POOL=system UBSAN_OPTIONS=print_stacktrace=1 \
   LSAN_OPTIONS=suppressions=$(CURDIR)/tests/kernel/leaks.txt:print_suppressions=0
-KERNEL_TESTS := tests/kernel tests/run tests/laws tests/events tests/test_workloads.py --ignore=tests/kernel/test_fuzz_bytes.py
+KERNEL_TESTS := tests/kernel tests/run --ignore=tests/kernel/test_fuzz_bytes.py
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test laws sanitize fuzz soak bench lint format docs build wheel clean FORCE
@@ -42,8 +42,9 @@ sanitize: build ## the tests again with a kernel that checks every index, then w
 	PYTHONPATH=$(CURDIR)/build/checked $(BIN)/pytest --ignore=tests/test_project.py
 	@test -e "$(LIBASAN)" || { echo "$(CXX) has no AddressSanitizer: libasan.so is missing (on Debian it comes with g++)"; exit 1; }
 	KEUKA_BUILD=sanitized $(BIN)/python setup.py --quiet build --build-base build/sanitized-objects --build-lib build/sanitized
-	$(SANITIZED) ASAN_OPTIONS=detect_leaks=0 KEUKA_LAW_EXAMPLES=30 $(BIN)/pytest --capture=sys $(KERNEL_TESTS) --hypothesis-seed=$(SEED)
-	$(SANITIZED) ASAN_OPTIONS=malloc_context_size=2 $(BIN)/pytest --capture=sys $(KERNEL_TESTS) --ignore=tests/laws --ignore=tests/events
+	$(SANITIZED) ASAN_OPTIONS=detect_leaks=0 KEUKA_LAW_EXAMPLES=30 \
+	  $(BIN)/pytest --capture=sys $(KERNEL_TESTS) tests/events tests/laws tests/test_workloads.py --hypothesis-seed=$(SEED)
+	$(SANITIZED) ASAN_OPTIONS=malloc_context_size=2 $(BIN)/pytest --capture=sys $(KERNEL_TESTS) --ignore=tests/run/test_interrupt.py
 	$(SANITIZED) ASAN_OPTIONS=detect_leaks=0:max_allocation_size_mb=1024:allocator_may_return_null=1 \
 	  $(BIN)/python tests/kernel/fuzz.py --mutations 5000 --seed $(SEED)
 
