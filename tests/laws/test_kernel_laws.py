@@ -21,7 +21,7 @@ from keuka.run.runner import MatchBatch, Runner
 from keuka.schema import Type
 
 from .keyed import keyed_programs
-from .outcomes import Outcome, _bag_of_table, _rows_by_id, by_reference, check, lowered
+from .outcomes import Outcome, bag_of_table, rows_by_id, by_reference, check, lowered
 from .queries import Program as ProgramText
 from .queries import programs
 from .streams import SHAPES, Rows, rows, table
@@ -57,11 +57,11 @@ def epochs(streams: Rows, chunk_rows: int = 2) -> list[Step]:
 
 def outcome(program: Program, streams: Rows, found: Iterable[MatchBatch], query: str) -> Outcome:
     """What a query gave, as the reference evaluator says it."""
-    sources = _rows_by_id(streams)
+    sources = rows_by_id(streams)
     bags: dict[str, Counter[object]] = {name: Counter() for name in output_names(program)}
     for batch in found:
         if batch.query == query:
-            bags[batch.output] += _bag_of_table(pa.Table.from_batches([batch.rows]), sources)
+            bags[batch.output] += bag_of_table(pa.Table.from_batches([batch.rows]), sources)
     return bags
 
 
