@@ -21,7 +21,7 @@ from keuka.run.runner import MatchBatch, Runner
 from keuka.schema import Type
 
 from .keyed import keyed_programs
-from .outcomes import Outcome, bag_of_table, rows_by_id, by_reference, check, lowered
+from .outcomes import Outcome, bag_of_table, by_reference, check, lowered, rows_by_id
 from .queries import Program as ProgramText
 from .queries import programs
 from .streams import SHAPES, Rows, rows, table

@@ -48,6 +48,13 @@ def copy_words(buffer: cython.pointer(Buffer), n: int64_t):
 
 @cython.cfunc
 def copy_flags(buffer: cython.pointer(Flags), n: int64_t):
+    """None if no flag is set."""
+    i: int64_t
+    for i in range(n):
+        if buffer.data[i] != 0:
+            break
+    else:
+        return None
     array = np.empty(n, np.uint8)
     view: uint8_t[::1] = array
     if n > 0:

@@ -308,15 +308,23 @@ class Machine:
         return [self.touched.data[i] for i in range(self.touched.size)]
 
     def output(self, stream: int64_t):
-        """What an operator gave for the last batch: (starts, ends, nodes, [values], [flags]) as fresh arrays."""
+        """What an operator gave for the last batch: (starts, ends, nodes, [values], [flags, or None if no value is null], are the rows
+        in the order of end and start?), as fresh arrays."""
         if not 0 <= stream < self.n_streams or self.stream_rows[3 * stream] != 1:
             raise IndexError("there is no such output")
         result: cython.pointer(Result) = cython.address(self.streams[stream].result)
         n: int64_t = result.ends.size
+        i: int64_t
+        ends: cython.pointer(int64_t) = result.ends.data
+        in_order: cython.bint = True
+        for i in range(1, n):
+            if ends[i] < ends[i - 1] or (ends[i] == ends[i - 1] and result.starts.data[i] < result.starts.data[i - 1]):
+                in_order = False
+                break
         nodes = copy_words(cython.address(result.lineage), n) if self.track else None
         values = [copy_words(cython.address(result.columns[c]), n) for c in range(result.n_columns)]
         flags = [copy_flags(cython.address(result.flags[c]), n) for c in range(result.n_columns)]
-        return copy_words(cython.address(result.starts), n), copy_words(cython.address(result.ends), n), nodes, values, flags
+        return copy_words(cython.address(result.starts), n), copy_words(cython.address(result.ends), n), nodes, values, flags, in_order
 
     @cython.cfunc
     @cython.nogil

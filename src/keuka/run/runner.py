@@ -71,7 +71,7 @@ class _Output:
 
     columns: OutputColumns
     schema: pa.Schema
-    axis: TimeAxis  # of its times
+    time: Attribute  # of `_start` and `_end`
     tracks: bool
 
 
@@ -88,6 +88,8 @@ class Runner:
         self.carried: list[CarriedColumn] = []
         self._published: dict[str, Schema] = {}
         self._outputs: dict[int, list[tuple[str, _Output]]] = {}  # by stream of the forest
+        self._columns: dict[str, list[tuple[int, str, Type]]] = {}
+        self._columns_version = -1
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self._look_through_at = LEAST_CARRIED
         self._sweep_strings_at = LEAST_STRINGS
@@ -121,7 +123,8 @@ class Runner:
         tracks = bool(tables.arrays["settings"][2])
         for output in tables.outputs:
             stream = self.forest.outputs[query][output.operator]
-            made = _Output(output, result_schema(output.schema, axis or self.axis, tracks), axis or self.axis, tracks)
+            shown = axis or self.axis
+            made = _Output(output, result_schema(output.schema, shown, tracks), Attribute("", Type.TIMESTAMP, shown.arrow), tracks)
             self._outputs.setdefault(stream, []).append((query, made))
 
     def _check_fit(self, source: SourceColumns) -> None:
@@ -240,22 +243,30 @@ class Runner:
         first, n = self.n_seen[name], len(batch)
         self.n_seen[name] += n
         columns = []
-        for number, column_name in self.forest.source_columns(name):
+        for number, column_name, type_ in self._kernel_columns(name):
             column = batch.table.column(column_name)
-            attribute = self._attribute(name, column_name)
-            if attribute.type is Type.OTHER:
+            if type_ is Type.OTHER:
                 values, flags = self._carry(self.carriers[name, column_name], first, column), None
             else:
                 try:
-                    values, valid = self._to_kernel(column, attribute.type)
+                    values, valid = self._to_kernel(column, type_)
                 except UnfitError as unfit:
                     raise self.streams[name].unfit(unfit, batch.rows, column_name) from None
                 flags = None if valid is None else _inverted(valid)
-            columns.append((number, np.ascontiguousarray(values), flags))
+            columns.append((number, values, flags))
         if self.forest.tracking:
             self.contributors.open(self.streams[name], first, batch)
         numbers = np.arange(first, first + n) if self.forest.tracking else None
         return np.ascontiguousarray(batch.start), np.ascontiguousarray(batch.end), numbers, columns
+
+    def _kernel_columns(self, stream: str) -> list[tuple[int, str, Type]]:
+        """The columns that the kernel wants of a stream: number, name, type. Looked up once for every change of the forest."""
+        if self._columns_version != self.forest.version:
+            self._columns, self._columns_version = {}, self.forest.version
+        if stream not in self._columns:
+            wanted = self.forest.source_columns(stream)
+            self._columns[stream] = [(number, name, self._attribute(stream, name).type) for number, name in wanted]
+        return self._columns[stream]
 
     def _carry(self, carrier: int, first: int, column: pa.Array) -> Int64Array:
         self.carried[carrier].open(first, column)
@@ -284,47 +295,47 @@ class Runner:
         """The matches of all outputs by end, those of one end by start; in more than one batch if there are 2 GB of a column."""
         streams = {stream for machine in self.machines for stream in machine.touched_streams()}
         for stream in sorted(streams & self._outputs.keys()):
-            found, order = _in_order([machine.output(stream) for machine in self.machines])
+            found = _in_order([machine.output(stream) for machine in self.machines])
             for query, output in self._outputs[stream]:
-                waiting = [(0, len(order))]
+                waiting = [found]
                 while waiting:
-                    begin, stop = waiting.pop()
+                    part = waiting.pop()
                     try:
-                        yield MatchBatch(query, output.columns.name, self._batch(output, found, order[begin:stop]))
+                        yield MatchBatch(query, output.columns.name, self._batch(output, part))
                     except (OverflowError, pa.ArrowInvalid):  # from the string table, from Arrow
-                        if stop - begin <= 1:
+                        n = len(part.ends)
+                        if n <= 1:
                             problem = f"a match of `{output.columns.name}` has a text or another value of more than 2 GB"
                             raise data_error("K514", problem, "leave such long values out of the query") from None
-                        middle = (begin + stop) // 2
-                        waiting += [(middle, stop), (begin, middle)]
+                        waiting += [part.rows(slice(n // 2, n)), part.rows(slice(0, n // 2))]
 
-    def _batch(self, output: _Output, found: _Found, rows: Int64Array) -> pa.RecordBatch:
+    def _batch(self, output: _Output, found: _Found) -> pa.RecordBatch:
         attributes = output.columns.schema.attributes
-        columns = [self._column(v[rows], f[rows], a) for v, f, a in zip(found.values, found.flags, attributes, strict=True)]
-        time = Attribute("", Type.TIMESTAMP, output.axis.arrow)
-        columns += [from_kernel(ticks[rows], None, time, self.texts) for ticks in (found.starts, found.ends)]
+        columns = [self._column(v, f, a) for v, f, a in zip(found.values, found.flags, attributes, strict=True)]
+        columns += [from_kernel(ticks, None, output.time, self.texts) for ticks in (found.starts, found.ends)]
         if output.tracks:
-            columns += self.contributors.columns(output.columns.fingerprint, self._leaves(found, rows), self.forest.names)
+            columns += self.contributors.columns(output.columns.fingerprint, self._leaves(found), self.forest.names)
         return pa.RecordBatch.from_arrays(columns, schema=output.schema)
 
-    def _leaves(self, found: _Found, rows: Int64Array) -> Leaves:
+    def _leaves(self, found: _Found) -> Leaves:
         """The source events behind matches. Every machine has its own nodes."""
-        pieces = [upkeep.contributors(m, found.nodes[rows[found.machine[rows] == i]]) for i, m in enumerate(self.machines)]
-        if len(pieces) == 1:
-            return Leaves(*pieces[0])
-        lengths = np.empty(len(rows), np.int64)
+        assert found.nodes is not None
+        if len(self.machines) == 1:
+            return Leaves(*upkeep.contributors(self.machines[0], found.nodes))
+        pieces = [upkeep.contributors(m, found.nodes[found.machine == i]) for i, m in enumerate(self.machines)]
+        lengths = np.empty(len(found.nodes), np.int64)
         for i, piece in enumerate(pieces):
-            lengths[found.machine[rows] == i] = np.diff(piece[0])
+            lengths[found.machine == i] = np.diff(piece[0])
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
         flat = [np.empty(offsets[-1], np.int64) for _ in range(3)]
         for i, piece in enumerate(pieces):
-            mine = np.repeat(found.machine[rows] == i, lengths)
+            mine = np.repeat(found.machine == i, lengths)
             for whole, part in zip(flat, piece[1:], strict=True):
                 whole[mine] = part
         return Leaves(offsets, *flat)
 
-    def _column(self, values: Int64Array, flags: ByteArray, attribute: Attribute) -> pa.Array:
-        valid = _inverted(flags) if flags.any() else None
+    def _column(self, values: Int64Array, flags: ByteArray | None, attribute: Attribute) -> pa.Array:
+        valid = None if flags is None else _inverted(flags)
         if attribute.type is Type.OTHER:
             return self._carried_values(values, valid, attribute)
         return from_kernel(values, valid, attribute, self.texts)
@@ -413,23 +424,42 @@ class Runner:
 
 @dataclass(frozen=True)
 class _Found:
-    """What an operator gave for a step: columns of all machines one after the other."""
+    """What an operator gave for a step, in the order of end and start."""
 
     starts: Int64Array
     ends: Int64Array
-    machine: Int64Array
-    nodes: Int64Array
+    machine: Int64Array | None  # which one found a row; None if there is one only
+    nodes: Int64Array | None
     values: list[Int64Array]
-    flags: list[ByteArray]
+    flags: list[ByteArray | None]
+
+    def rows(self, chosen: slice | Int64Array) -> _Found:
+        return _Found(
+            self.starts[chosen],
+            self.ends[chosen],
+            None if self.machine is None else self.machine[chosen],
+            None if self.nodes is None else self.nodes[chosen],
+            [values[chosen] for values in self.values],
+            [None if flags is None else flags[chosen] for flags in self.flags],
+        )
 
 
-def _in_order(outputs: list[tuple[Any, ...]]) -> tuple[_Found, Int64Array]:
-    """The output of all machines, and the order of its rows: by end, then by start, then as they were found."""
-    machine = np.repeat(np.arange(len(outputs)), [len(output[0]) for output in outputs])
+def _in_order(outputs: list[tuple[Any, ...]]) -> _Found:
+    """The output of all machines by end, then by start, then as it was found."""
+    if len(outputs) == 1:
+        starts, ends, nodes, values, flags, in_order = outputs[0]
+        found = _Found(starts, ends, None, nodes, values, flags)
+        return found if in_order else found.rows(np.lexsort((starts, ends)))
+    lengths = [len(output[0]) for output in outputs]
     starts, ends = (np.concatenate([output[i] for output in outputs]) for i in (0, 1))
-    nodes = np.concatenate([np.zeros(len(output[0]), np.int64) if output[2] is None else output[2] for output in outputs])
-    values, flags = ([np.concatenate(columns) for columns in zip(*[output[i] for output in outputs], strict=True)] for i in (3, 4))
-    return _Found(starts, ends, machine, nodes, values, flags), np.lexsort((starts, ends))
+    nodes = None if outputs[0][2] is None else np.concatenate([output[2] for output in outputs])
+    values = [np.concatenate(columns) for columns in zip(*[output[3] for output in outputs], strict=True)]
+    flags = []
+    for columns in zip(*[output[4] for output in outputs], strict=True):
+        present = [np.zeros(n, np.uint8) if column is None else column for column, n in zip(columns, lengths, strict=True)]
+        flags.append(np.concatenate(present))
+    machine = np.repeat(np.arange(len(outputs)), lengths)
+    return _Found(starts, ends, machine, nodes, values, flags).rows(np.lexsort((starts, ends)))
 
 
 def _inverted(flags: ByteArray) -> ByteArray:
