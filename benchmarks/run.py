@@ -16,6 +16,7 @@ from dataclasses import asdict
 import keuka
 import plots
 from measure import OUT, Row
+from parts.engine import pushed_batches, two_threads
 from parts.patterns import double_tops, planning, query_7
 from parts.peers import workload_1
 from parts.sizes import batch_sizes, stream_lengths, streamed_file
@@ -24,6 +25,8 @@ from parts.state import live_instances, text_keys
 PARTS: tuple[Callable[[], list[Row]], ...] = (
     query_7,
     batch_sizes,
+    pushed_batches,
+    two_threads,
     stream_lengths,
     workload_1,
     live_instances,

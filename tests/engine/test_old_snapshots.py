@@ -15,7 +15,8 @@ FOLDER = Path(__file__).parents[1] / "golden" / "snapshots"
 
 def maker() -> ModuleType:
     spec = importlib.util.spec_from_file_location("make_snapshot", FOLDER / "make.py")
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -5,7 +5,7 @@ Comes after `batches.py`; `epochs.py` runs what is found here to be worth runnin
 
 import cython
 from cython.cimports.keuka.kernel.batches import take_result
-from cython.cimports.keuka.kernel.buffers import Buffer
+from cython.cimports.keuka.kernel.buffers import Buffer, grow
 from cython.cimports.keuka.kernel.epochs import run_epoch, run_row
 from cython.cimports.keuka.kernel.instances import Pool, Sieve, beyond, count_key, expire, home_of, is_sparse
 from cython.cimports.keuka.kernel.machine import AHEAD, LARGE, MOST_APART, Machine, Status, View
@@ -169,13 +169,15 @@ def run_one_port(machine: Machine, group: int64_t, port: int64_t, sieve: cython.
     hashes: cython.pointer(cython.const[int64_t]) = cython.NULL
     ends: cython.pointer(cython.const[int64_t]) = machine.streams[stream].view.ends
     found: cython.bint
+    own: cython.pointer(cython.const[int64_t]) = cython.NULL
     view: cython.pointer(View) = cython.address(machine.streams[stream].view)
     live: cython.pointer(Buffer) = cython.address(machine.live[group])
     rows: int64_t[MOST_APART]
-    row: int64_t = 0
+    row: int64_t
     n: int64_t = view.n_rows
     n_active: int64_t
     i: int64_t
+    k: int64_t = 0
     tick: int64_t
     large: cython.bint = False
     status: Status = Status.FINE
@@ -183,36 +185,55 @@ def run_one_port(machine: Machine, group: int64_t, port: int64_t, sieve: cython.
         large = large or machine.pools[live.data[i]].n_used > LARGE
     if sieve != cython.NULL:
         hashes = machine.pools[machine.group_states[machine.group_rows[6 * group + 2]]].hashes
-    while row < n:
+    if owner != cython.NULL:
+        # A list of its rows costs a machine a nanosecond a row; asking each row cost five, because no processor can guess the answer.
+        if not grow(cython.address(machine.own_rows), n + 1):
+            return Status.NO_MEMORY
+        for row in range(n):
+            machine.own_rows.data[k] = row
+            k += owner[row] == machine.shard
+        own = machine.own_rows.data
+        n = k
+        k = 0
+    while k < n:
+        row = k if own == cython.NULL else own[k]
         tick = ends[row]
         view.low = row
         n_active = 0
-        while row < n and ends[row] == tick:
-            if large and row + AHEAD < n:
-                fetch_ahead(machine, live, row)
+        while ends[row] == tick:
+            if large and k + AHEAD < n:
+                fetch_ahead(
+                    machine,
+                    live,
+                    k + AHEAD if own == cython.NULL else own[k + AHEAD],
+                    k + AHEAD // 2 if own == cython.NULL else own[k + AHEAD // 2],
+                )
             if sieve != cython.NULL:
                 found = hashes[row] != 0 and sieve.counts[cython.cast(uint64_t, hashes[row]) >> sieve.shift] != 0
             else:
                 found = finds_some(machine, live, row)
-            if (found or fires[row]) and (owner == cython.NULL or owner[row] == machine.shard):
+            if found or fires[row]:
                 if n_active < MOST_APART:
                     rows[n_active] = row
                 n_active += 1
-            row += 1
+            view.high = row + 1
+            k += 1
+            if k == n:
+                break
+            row = k if own == cython.NULL else own[k]
         if n_active == 0:
             continue
         machine.now = tick
-        view.high = row
         if n_active > 1 and (n_active > MOST_APART or not are_apart(machine, live, rows, n_active)):
             status = run_epoch(machine, group)
+            if status != Status.FINE:
+                return status
         else:
             for i in range(n_active):
                 status = run_row(machine, group, stream, rows[i], fires[rows[i]])
                 if status != Status.FINE:
                     return status
-        if status != Status.FINE:
-            return status
-    machine.now = max(machine.now, view.ends[n - 1])
+    machine.now = max(machine.now, ends[view.n_rows - 1])
     return Status.FINE
 
 
@@ -242,7 +263,7 @@ def finds_some(machine: Machine, live: cython.pointer(Buffer), row: int64_t) -> 
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def fetch_ahead(machine: Machine, live: cython.pointer(Buffer), row: int64_t) -> cython.void:
+def fetch_ahead(machine: Machine, live: cython.pointer(Buffer), later: int64_t, sooner: int64_t) -> cython.void:
     """Ask for the memory that later rows will need: entries first, then the instances of an entry that has come."""
     pool: cython.pointer(Pool)
     i: int64_t
@@ -250,8 +271,8 @@ def fetch_ahead(machine: Machine, live: cython.pointer(Buffer), row: int64_t) ->
     for i in range(live.size):
         pool = cython.address(machine.pools[live.data[i]])
         if pool.n_entries > 0:
-            prefetch(pool.entries + home_of(pool, pool.hashes[row + AHEAD]))
-            position = home_of(pool, pool.hashes[row + AHEAD // 2])
+            prefetch(pool.entries + home_of(pool, pool.hashes[later]))
+            position = home_of(pool, pool.hashes[sooner])
             if pool.entries[position].hash != 0:
                 prefetch(pool.data + pool.entries[position].block)
                 prefetch(pool.data + pool.entries[position].block + 8)

@@ -113,6 +113,7 @@ cdef class Machine:
     # Which rows of the sources are this machine's.
     cdef list owner_columns            # by stream: [(column, is it a double?)]
     cdef int64_t shard
+    cdef Buffer own_rows               # of the stream at hand
     cdef Frame frame                   # one lane, for programs of states
     cdef Frame edge_frame              # one lane, for edges
     cdef Frame wide                    # CHUNK lanes

@@ -80,6 +80,7 @@ class Machine:
         free(self.touched.data)
         free(self.nodes.data)
         free(self.taken.data)
+        free(self.own_rows.data)
         free(self.streams)
         free(self.columns)
         free(self.computed)
