@@ -48,7 +48,7 @@ sanitize: build ## the tests again with a kernel that checks every index, then w
 	$(SANITIZED) ASAN_OPTIONS=detect_leaks=0:max_allocation_size_mb=1024:allocator_may_return_null=1 \
 	  $(BIN)/python tests/kernel/fuzz.py --mutations 5000 --seed $(SEED)
 
-fuzz: build ## damage what is read from bytes (compiled tables) in MUTATIONS (100000) ways each, with a fresh SEED
+fuzz: build ## damage what is read from bytes (compiled tables, snapshots) in MUTATIONS (100000) ways each, with a fresh SEED
 	$(BIN)/python tests/kernel/fuzz.py --mutations $(MUTATIONS) --seed $(SEED)
 
 soak: build ## 200 million events with 100 million keys; memory must stay flat. The curve goes to out/soak.png

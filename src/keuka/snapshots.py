@@ -127,13 +127,15 @@ def resume(checkpoint: Checkpoint, own: Sequence[RuleSpec], before: Live, live: 
 def _put(runner: Runner, kernel: Sequence[tuple[str, pa.Table]]) -> None:
     try:
         state.put(runner, list(kernel))
-    except (KeyError, ValueError, pa.ArrowException) as error:
+    except (LookupError, ValueError, TypeError, OverflowError, pa.ArrowException) as error:
         raise checkpoints.damaged(f"its partial matches do not fit together: {error!r}") from error
 
 
 def _continued(rule: RuleSpec, old: RuleState, live: Live, is_own: bool) -> LoadedRule | None:
     """The rule with the tables of the snapshot; None if it now means something else."""
     tables = compiled.from_bytes(old.tables)
+    if bool(tables.arrays["settings"][2]) != old.contributors:
+        raise checkpoints.damaged(f"the tables of rule `{rule.name}` are another rule's")
     if is_own:
         planned = plan_rule(rule, live)
         if planned is None or not same_meaning(planned, tables) or rule.contributors != old.contributors:
@@ -145,6 +147,8 @@ def _continued(rule: RuleSpec, old: RuleState, live: Live, is_own: bool) -> Load
 
 
 def _text(state: RuleState) -> RuleSpec:
+    if state.language not in LANGUAGES:
+        raise checkpoints.damaged(f"rule `{state.name}` is in no known language")
     parse = LANGUAGES[state.language].parse
     query = Query(tuple([parse(SourceText(name, text)) for name, text in state.texts]), state.language)
     return RuleSpec(state.name, query, state.params, state.outputs, state.contributors)
@@ -152,7 +156,11 @@ def _text(state: RuleState) -> RuleSpec:
 
 def _declared(state: StreamState) -> OpenStream:
     time = state.time[0] if len(state.time) == 1 else (state.time[0], state.time[1])
-    return open_stream(state.name, Stream(state.schema.empty_table(), time, state.lateness, state.id, state.unit))
+    try:
+        table = state.schema.empty_table()
+    except pa.ArrowException as error:
+        raise checkpoints.damaged(f"a column has no type: {error!r}") from error
+    return open_stream(state.name, Stream(table, time, state.lateness, state.id, state.unit))
 
 
 def _agreeing(stream: OpenStream, schema: object, state: StreamState) -> OpenStream:

@@ -232,4 +232,5 @@ def _schema_text(schema: Schema) -> str:
 
 def _schema_of_text(text: str) -> Schema:
     arrow = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+    arrow.empty_table()  # Arrow reads types of which it cannot make a column
     return Schema(tuple([attribute_of(f.name, f.type) for f in arrow]))

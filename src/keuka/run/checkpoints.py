@@ -22,9 +22,9 @@ from keuka.errors import DataError, data_error
 VERSION = 1
 _KERNEL = "kernel/"  # before the names of the runner's sections
 _MAGIC = b"KEUKASNP"
-_HEAD = struct.Struct("<8sIII")  # magic, version, number of sections, checksum of these two numbers
-_NUMBERS = struct.Struct("<II")
-_SECTION = struct.Struct("<IQI")  # length of the name, length of the content, checksum of both
+HEAD = struct.Struct("<8sIII")  # magic, version, number of sections, checksum of these two numbers
+NUMBERS = struct.Struct("<II")
+SECTION = struct.Struct("<IQI")  # length of the name, length of the content, checksum of both
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,8 +90,13 @@ def to_bytes(checkpoint: Checkpoint) -> bytes:
 def from_bytes(data: bytes) -> Checkpoint:
     sections = unpack(data)
     try:
-        return _checkpoint(json.loads(sections["engine"]), sections)
-    except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError, pa.ArrowException) as error:
+        checkpoint = _checkpoint(json.loads(sections["engine"]), sections)
+        for rule in checkpoint.rules:
+            _require(-(2**63) <= rule.since < 2**63, "a rule begins at no time")
+        for stream in checkpoint.streams:
+            _check_stream(stream)
+        return checkpoint
+    except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, OSError, RecursionError, pa.ArrowException) as error:
         raise damaged(f"its sections do not fit together: {error!r}") from error
 
 
@@ -151,6 +156,23 @@ def _stream(facts: dict[str, Any], i: int, sections: Mapping[str, bytes]) -> Str
     )
 
 
+def _check_stream(stream: StreamState) -> None:
+    """What waits must be rows of the stream, each with its number."""
+    names = stream.schema.names
+    _require(stream.held.column_names == names and stream.late.column_names == names, "rows that wait have other columns")
+    _require({*stream.wanted, *stream.time, *([] if stream.id is None else [stream.id])} <= set(names), "a column is missing")
+    numbers = stream.held_rows
+    _require(numbers.num_columns == 1 and numbers.num_rows == stream.held.num_rows, "rows that wait have no numbers")
+    _require(pa.types.is_int64(numbers.column(0).type) and numbers.column(0).null_count == 0, "the number of a row is none")
+    # Frontiers may lie one tick behind the last.
+    _require(all(-(2**63) <= n <= 2**63 for n in (stream.frontier, stream.lateness, stream.n_rows, stream.n_late)), "a count is none")
+
+
+def _require(condition: bool, what: str) -> None:
+    if not condition:
+        raise ValueError(what)
+
+
 def _ipc(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
@@ -199,34 +221,34 @@ def _read(written: list[Any]) -> object:
 
 def pack(sections: Mapping[str, bytes]) -> bytes:
     """Named sections as one piece of bytes."""
-    head = _HEAD.pack(_MAGIC, VERSION, len(sections), zlib.crc32(_NUMBERS.pack(VERSION, len(sections))))
+    head = HEAD.pack(_MAGIC, VERSION, len(sections), zlib.crc32(NUMBERS.pack(VERSION, len(sections))))
     pieces = [head]
     for name, content in sections.items():
         text = name.encode()
-        pieces += [_SECTION.pack(len(text), len(content), zlib.crc32(content, zlib.crc32(text))), text, content]
+        pieces += [SECTION.pack(len(text), len(content), zlib.crc32(content, zlib.crc32(text))), text, content]
     return b"".join(pieces)
 
 
 def unpack(data: bytes) -> dict[str, bytes]:
     """The sections that `pack` wrote; K519 or K520 for anything else."""
-    if len(data) < _HEAD.size or data[:8] != _MAGIC:
+    if len(data) < HEAD.size or data[:8] != _MAGIC:
         raise damaged("it does not begin as a snapshot does")
-    _, version, n_sections, checksum = _HEAD.unpack_from(data)
-    if zlib.crc32(_NUMBERS.pack(version, n_sections)) != checksum:
+    _, version, n_sections, checksum = HEAD.unpack_from(data)
+    if zlib.crc32(NUMBERS.pack(version, n_sections)) != checksum:
         raise damaged("its head was changed")
     if version > VERSION:
         message = f"the snapshot has version {version}; this Keuka reads up to version {VERSION}"
         raise data_error("K520", message, "restore it with the Keuka that made it, or update this one")
     sections: dict[str, bytes] = {}
-    place = _HEAD.size
+    place = HEAD.size
     for _ in range(n_sections):
-        if len(data) - place < _SECTION.size:
+        if len(data) - place < SECTION.size:
             raise damaged("it was cut short")
-        n_name, n_content, checksum = _SECTION.unpack_from(data, place)
-        middle = place + _SECTION.size + n_name
-        if n_name + n_content > len(data) - place - _SECTION.size:
+        n_name, n_content, checksum = SECTION.unpack_from(data, place)
+        middle = place + SECTION.size + n_name
+        if n_name + n_content > len(data) - place - SECTION.size:
             raise damaged("it was cut short")
-        text, content = data[place + _SECTION.size : middle], data[middle : middle + n_content]
+        text, content = data[place + SECTION.size : middle], data[middle : middle + n_content]
         if zlib.crc32(content, zlib.crc32(text)) != checksum:
             raise damaged(f"the checksum of section {len(sections) + 1} does not fit")
         sections[text.decode(errors="replace")] = content

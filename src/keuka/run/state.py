@@ -65,7 +65,7 @@ def put(runner: Runner, sections: Sections) -> None:
     tables = dict(sections)
     numbers = {name: _Renumbering.of(runner, name, tables) for name in runner.streams}
     handles = _new_handles(runner, tables, numbers)
-    nodes = _new_nodes(runner, tables["nodes"], numbers)
+    nodes = _new_nodes(runner, tables, numbers)
     machine = runner.machines[0]
     arriving: dict[int, Int64Array] = {}
     for state in runner.forest.signatures:
@@ -241,8 +241,15 @@ def _nodes_table(runner: Runner, nodes: Int64Array) -> pa.Table:
     return pa.table({"left": left, "right": right, "tag": tag, "stream": pa.array(names, pa.string())})
 
 
-def _new_nodes(runner: Runner, table: pa.Table, numbers: Mapping[str, _Renumbering]) -> Int64Array:
+def _check_identities(runner: Runner, stream: str, tables: Mapping[str, pa.Table], events: Int64Array) -> None:
+    """Everything that is known of an event must be there for all of these."""
+    for part in runner.contributors.identities[stream].columns:
+        _require(bool(np.isin(events, _whole(tables[f"event/{stream}/{part}"].column("number"))).all()), "an event is missing")
+
+
+def _new_nodes(runner: Runner, tables: Mapping[str, pa.Table], numbers: Mapping[str, _Renumbering]) -> Int64Array:
     """Nodes with this runner's numbers of streams and events."""
+    table = tables["nodes"]
     nodes = np.column_stack([_whole(table.column(name)) for name in ("left", "right", "tag")])
     names = np.array(table.column("stream").to_pylist(), dtype=object)
     leaves = nodes[:, 0] <= -2
@@ -250,6 +257,8 @@ def _new_nodes(runner: Runner, table: pa.Table, numbers: Mapping[str, _Renumberi
     for name in {*names[leaves]}:
         chosen = leaves & (names == name)
         source = runner.forest.source(name) if name in numbers else None
+        if source is not None:
+            _check_identities(runner, name, tables, nodes[chosen, 1])
         # Events of a stream that nobody reads here are behind no instance that is taken over.
         nodes[chosen, 0] = -2 - (0 if source is None else source)
         nodes[chosen, 1] = 0 if source is None else numbers[name].new(nodes[chosen, 1])
@@ -283,14 +292,16 @@ def _new_handles(runner: Runner, tables: Mapping[str, pa.Table], numbers: Mappin
         if section.startswith("value/"):
             name, column, carrier = json.loads(section[6:])
             if (name, column) in runner.carriers:
-                carriers[int(carrier)] = (runner.carriers[name, column], numbers[name])
+                held = _whole(tables[section].column("number"))
+                carriers[int(carrier)] = (runner.carriers[name, column], numbers[name], held)
 
     def new(handles: Int64Array) -> Int64Array:
         found = np.zeros(len(handles), np.int64)
         for carrier in np.unique(handles >> CARRIER_SHIFT).tolist():
             _require(carrier in carriers, "a value is missing")
             chosen = handles >> CARRIER_SHIFT == carrier
-            mine, renumbering = carriers[carrier]
+            mine, renumbering, held = carriers[carrier]
+            _require(bool(np.isin(handles[chosen] & CARRIED_NUMBER, held).all()), "a value is missing")
             found[chosen] = renumbering.new(handles[chosen] & CARRIED_NUMBER) | (mine << CARRIER_SHIFT)
         return found
 
