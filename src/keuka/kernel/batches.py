@@ -221,19 +221,25 @@ def compute_hash(machine: Machine, leader: Machine, which: int64_t, low: int64_t
     column: cython.pointer(Column)
     row: int64_t
     k: int64_t
-    for row in range(low, high):
-        hashes[row] = HASH_SEED
-    for k in range(first, first + n_keys):
-        column = cython.address(leader.columns[machine.hash_keys[2 * k]])
-        if machine.hash_keys[2 * k + 1]:
-            for row in range(low, high):
-                hashes[row] = mix(hashes[row], canonical_double(column.values[row]))
-        else:
-            for row in range(low, high):
-                hashes[row] = mix(hashes[row], column.values[row])
-    for row in range(low, high):
-        # 0 is taken; the instances do the same in key_of_instance.
-        hashes[row] |= 1
+    if n_keys == 1 and not machine.hash_keys[2 * first + 1]:
+        # The usual key, in one pass instead of three.
+        column = cython.address(leader.columns[machine.hash_keys[2 * first]])
+        for row in range(low, high):
+            hashes[row] = mix(HASH_SEED, column.values[row]) | 1
+    else:
+        for row in range(low, high):
+            hashes[row] = HASH_SEED
+        for k in range(first, first + n_keys):
+            column = cython.address(leader.columns[machine.hash_keys[2 * k]])
+            if machine.hash_keys[2 * k + 1]:
+                for row in range(low, high):
+                    hashes[row] = mix(hashes[row], canonical_double(column.values[row]))
+            else:
+                for row in range(low, high):
+                    hashes[row] = mix(hashes[row], column.values[row])
+        for row in range(low, high):
+            # 0 is taken; the instances do the same in key_of_instance.
+            hashes[row] |= 1
     for k in range(first, first + n_keys):
         column = cython.address(leader.columns[machine.hash_keys[2 * k]])
         if column.flags != cython.NULL:
