@@ -62,6 +62,7 @@ cdef void clear(Pool* pool) noexcept nogil
 cdef bint key_of_instance(Pool* pool, const int64_t* words, uint64_t* hash_) noexcept nogil
 cdef bint same_key(Pool* pool, const int64_t* words, const int64_t* other) noexcept nogil
 cdef bint insert(Pool* pool, const int64_t* words, uint64_t hash_) noexcept nogil
+cdef bint reserve(Pool* pool, int64_t n_keys) noexcept nogil
 cdef void remove_instance(Pool* pool, Entry* entry, int64_t i) noexcept nogil
 cdef void remove_entry(Pool* pool, int64_t position) noexcept nogil
 cdef void remove_empty(Pool* pool, uint64_t hash_) noexcept nogil

@@ -187,6 +187,20 @@ def resize(pool: cython.pointer(Pool), n_entries: int64_t) -> cython.bint:
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
+def reserve(pool: cython.pointer(Pool), n_keys: int64_t) -> cython.bint:
+    """Room for so many keys from the beginning, for an empty pool that gets instances in the order of their hashes.
+
+    In a table that still has to grow they would all crowd at its beginning.
+    """
+    n_entries: int64_t = 4
+    while n_entries < 4 * (n_keys + 1):
+        n_entries *= 2
+    return n_keys == 0 or resize(pool, n_entries)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
 def remove_instance(pool: cython.pointer(Pool), entry: cython.pointer(Entry), i: int64_t) -> cython.void:
     """The last instance of the key takes its place. An entry without instances must be removed by the caller."""
     entry.n -= 1
@@ -268,10 +282,16 @@ def rebuild(pool: cython.pointer(Pool)) -> cython.bint:
     old: Pool = pool[0]
     position: int64_t
     i: int64_t
+    n_keys: int64_t = 0
     pool.entries = cython.NULL
     pool.data = cython.NULL
     clear(pool)
     pool.sweep_at = old.sweep_at
+    for position in range(old.n_entries):
+        n_keys += old.entries[position].hash != 0 and old.entries[position].n > 0
+    if not reserve(pool, n_keys):
+        pool[0] = old
+        return False
     for position in range(old.n_entries):
         if old.entries[position].hash == 0:
             continue

@@ -9,7 +9,7 @@ import cython
 import numpy as np
 from cython.cimports.keuka.kernel.buffers import Buffer, copy_words, grow, push
 from cython.cimports.keuka.kernel.epochs import add_instance
-from cython.cimports.keuka.kernel.instances import HEADER, LINEAGE, Pool, clear
+from cython.cimports.keuka.kernel.instances import HEADER, LINEAGE, Pool, clear, reserve
 from cython.cimports.keuka.kernel.machine import Machine, Status
 from cython.cimports.libc.stdint import int64_t, uint8_t
 from cython.cimports.libc.stdlib import free
@@ -87,6 +87,8 @@ def replace_instances(machine: Machine, state: int64_t, rows: cython.const[int64
     if rows.shape[0] > 0 and rows.shape[1] != pool.width:
         raise ValueError("instances of another state")
     clear(pool)
+    if not reserve(pool, rows.shape[0]):
+        raise MemoryError("no memory for the instances")
     machine.single = True
     for i in range(rows.shape[0]):
         status = add_instance(machine, state, cython.address(rows[i, 0]))
