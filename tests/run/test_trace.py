@@ -224,3 +224,10 @@ def test_columns_of_types_that_only_pass_through_are_shown():
 def test_texts_of_any_length_keep_a_trace_readable():
     found = traced("SELECT name FROM FILTER {name <> 'b'} S", (1, "a" * 10_000, 1.0))
     assert max(map(len, found.splitlines())) < 300
+
+
+def test_an_overflow_in_a_filter_is_shown_though_nothing_waits():
+    """A filter is evaluated for every event, as `match` does."""
+    streams = {"S": pa.table({"t": [1, 2], "n": [0, -(2**63)]}), "Q": pa.table({"t": pa.array([], pa.int64())})}
+    shown = str(keuka.cel("FROM Q NEXT FILTER {(-(n) IS NULL)} S").trace(streams, time="t"))
+    assert "error[K507]" in shown

@@ -129,10 +129,15 @@ class Interpreter:
                 epoch.begins.append(Begin(event, self._pass(start.edge, event, epoch, entering)))
         for index, state in enumerate(self.automaton.states):
             instances = [instance for instance in waiting if instance.state == index]
+            arriving = events.get(self.automaton.ports[state.port], ())
             if instances:
-                candidates = self._candidates(index, state, events.get(self.automaton.ports[state.port], ()), epoch)
+                candidates = self._candidates(index, state, arriving, epoch)
                 for instance in instances:
                     staying += self._meet(state, instance, candidates, epoch, entering)
+            else:
+                # A filter is evaluated for every event of its stream, whether somebody waits for it or not: it may overflow.
+                for event in arriving:
+                    _through(state.candidate, event)
         self.instances = sorted(staying + entering, key=lambda instance: instance.number)
 
     def _expired(self, instance: Instance, end: int, epoch: Epoch) -> bool:
