@@ -39,14 +39,14 @@ laws: build ## the laws of the algebra over EXAMPLES (2000) random queries and s
 
 sanitize: build ## the tests again with a kernel that checks every index, then with one under AddressSanitizer and UBSan
 	KEUKA_BUILD=checked $(BIN)/python setup.py --quiet build --build-base build/checked-objects --build-lib build/checked
-	PYTHONPATH=$(CURDIR)/build/checked $(BIN)/pytest --ignore=tests/test_project.py
+	PYTHONPATH=$(CURDIR)/build/checked KEUKA_LAW_EXAMPLES=60 $(BIN)/pytest --ignore=tests/test_project.py --hypothesis-seed=$(SEED)
 	@test -e "$(LIBASAN)" || { echo "$(CXX) has no AddressSanitizer: libasan.so is missing (on Debian it comes with g++)"; exit 1; }
 	KEUKA_BUILD=sanitized $(BIN)/python setup.py --quiet build --build-base build/sanitized-objects --build-lib build/sanitized
 	$(SANITIZED) ASAN_OPTIONS=detect_leaks=0 KEUKA_LAW_EXAMPLES=30 \
 	  $(BIN)/pytest --capture=sys $(KERNEL_TESTS) tests/events tests/laws tests/test_workloads.py --hypothesis-seed=$(SEED)
 	$(SANITIZED) ASAN_OPTIONS=malloc_context_size=2 $(BIN)/pytest --capture=sys $(KERNEL_TESTS) --ignore=tests/run/test_interrupt.py
 	$(SANITIZED) ASAN_OPTIONS=detect_leaks=0:max_allocation_size_mb=1024:allocator_may_return_null=1 \
-	  $(BIN)/python tests/kernel/fuzz.py --mutations 5000 --seed $(SEED)
+	  $(BIN)/python tests/kernel/fuzz.py tables --mutations 3000 --seed $(SEED)
 
 fuzz: build ## damage what is read from bytes (compiled tables, snapshots) in MUTATIONS (100000) ways each, with a fresh SEED
 	$(BIN)/python tests/kernel/fuzz.py --mutations $(MUTATIONS) --seed $(SEED)
