@@ -102,6 +102,12 @@ CASES: dict[str, tuple[str, list[Row], list[Row]]] = {
         [point(t, k, n) for t, k, n in ((1, "a", 1), (2, "a", 2), (2, "b", 3), (4, "a", 4), (5, "b", 5), (6, "a", 3), (7, "b", 9))],
         [],
     ),
+    "two inputs that are computed alike": (
+        "FROM S FOLD {TRUE, TRUE} S PUBLISH P;\nFROM (SELECT t_1 AS a FROM P) NEXT (SELECT t_1 AS g FROM P) PUBLISH R;\n"
+        "FROM S NEXT (SELECT t_1 AS g FROM P) NEXT (SELECT t_1 AS h FROM P)",
+        [point(t) for t in range(1, 6)],
+        [],
+    ),
 }
 
 PLANS: list[dict[str, Any]] = [{}, {"rules": ()}, {"linear": False}, {"indices": False}, {"chunk_rows": 1}]

@@ -444,7 +444,7 @@ class _Loading:
         forest, arrays = self.forest, self.arrays
         first_port, n_ports, first_state, n_states, first_start, n_starts, *signature = arrays["operator"][which].tolist()
         read = [self.streams[s] for s in arrays["port"][first_port : first_port + n_ports].tolist()]
-        ports = tuple(sorted(read))
+        ports = tuple(sorted(set(read)))  # two inputs may be one stream here: both sides of an operator computed alike
         depth = 1 + max(int(forest.stream.rows[s, 2]) for s in ports)
         self.hold(("group", ports), lambda: forest.add_group(ports, depth))
         first_column, n_columns = arrays["stream"][len(self.streams)].tolist()

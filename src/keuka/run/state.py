@@ -46,7 +46,8 @@ def take(runner: Runner, keys: pa.StructArray | None = None) -> Sections:
     for state, rows in chosen.items():
         tracked = rows[:, _LINEAGE] >= 0
         rows[tracked, _LINEAGE] = nodes.moved[rows[tracked, _LINEAGE]]
-        sections.append((f"state/{runner.forest.state_name(state)}", _to_table(runner, state, rows)))
+        # Queries that keep other values have a state of the same name each: the number tells their sections apart.
+        sections.append((f"state/{runner.forest.state_name(state)}/{state}", _to_table(runner, state, rows)))
     for name, identities in runner.contributors.identities.items():
         source = runner.forest.source(name)
         kept = no_numbers if source is None else nodes.rows[nodes.rows[:, 0] == -2 - source, 1]
@@ -63,14 +64,16 @@ def put(runner: Runner, sections: Sections) -> None:
     ValueError, KeyError or an Arrow exception if the sections do not fit together; then nothing has changed.
     """
     tables = dict(sections)
+    _require(len(tables) == len(sections), "two sections have one name")
     numbers = {name: _Renumbering.of(runner, name, tables) for name in runner.streams}
     handles = _new_handles(runner, tables, numbers)
     nodes = _new_nodes(runner, tables, numbers)
     machine = runner.machines[0]
     arriving: dict[int, Int64Array] = {}
     for state in runner.forest.signatures:
-        table = tables.get(f"state/{runner.forest.state_name(state)}")
-        if table is not None and (rows := _to_rows(runner, state, table, handles)) is not None:
+        table = _section_for(runner, state, tables)
+        if table is not None:
+            rows = _to_rows(runner, state, table, handles)
             lineage = rows[:, _LINEAGE]
             _require(len(rows) == 0 or -1 <= lineage.min() <= lineage.max() < len(nodes), "contributors are missing")
             lineage[lineage >= 0] += machine.n_nodes
@@ -146,11 +149,19 @@ def _to_table(runner: Runner, state: int, rows: Int64Array) -> pa.Table:
     return pa.table(columns)
 
 
-def _to_rows(runner: Runner, state: int, table: pa.Table, handles: Callable[[Int64Array], Int64Array]) -> Int64Array | None:
-    """Instances for a state; None if what it keeps is not in the table, because another query wanted less of the same state."""
+def _section_for(runner: Runner, state: int, tables: Mapping[str, pa.Table]) -> pa.Table | None:
+    """The section with this state's instances, or None.
+
+    Several may belong to it: of those with all the values it keeps, the largest. The others are of queries that came later and
+    are parts of it.
+    """
+    name, kept = runner.forest.state_name(state), {_slot_name(value) for value in _layout(runner, state).identities}
+    mine = [table for section, table in tables.items() if section.startswith("state/") and section.split("/")[1] == name]
+    return max([table for table in mine if kept <= {*table.column_names}], key=lambda table: table.num_rows, default=None)
+
+
+def _to_rows(runner: Runner, state: int, table: pa.Table, handles: Callable[[Int64Array], Int64Array]) -> Int64Array:
     layout = _layout(runner, state)
-    if not all(_slot_name(value) in table.column_names for value in layout.identities):
-        return None
     n, n_slots = table.num_rows, layout.n_slots
     rows = np.zeros((n, len(_HEADER) + n_slots + (n_slots + 7) // 8), np.int64)
     for i, name in enumerate(_HEADER):
