@@ -11,7 +11,7 @@ import pyarrow as pa
 from hypothesis import assume, event, given
 
 import keuka
-from keuka.algebra.operators import Map, Operator, Program
+from keuka.algebra.operators import Map, Program
 from keuka.automaton.tables import Tables, from_bytes, to_bytes
 from keuka.events.order import EventBatch, common_axis, in_order
 from keuka.events.sources import OpenStream, open_stream
