@@ -12,7 +12,7 @@ from keuka.automaton import tables as compiled
 from keuka.diagnostics import SourceText
 from keuka.errors import data_error
 from keuka.events.clocks import unit_of
-from keuka.events.frontiers import EventBatch, ordered, row_numbers
+from keuka.events.frontiers import event_batch, ordered, row_numbers
 from keuka.events.order import header
 from keuka.events.sources import OpenStream, Stream, joined, open_stream
 from keuka.query import LANGUAGES, Query
@@ -84,7 +84,7 @@ def _refill(live: LiveStream, state: StreamState) -> None:
         rows, numbers = numbers[: batch.num_rows], numbers[batch.num_rows :]
         if len(rows):
             start, end = header(live.stream, batch, rows)
-            live.arrivals.append(ordered(live.stream, EventBatch(start, end, rows, batch)))
+            live.arrivals.append(ordered(event_batch(live.stream, start, end, rows, batch)))
 
 
 def resume(checkpoint: Checkpoint, own: Sequence[RuleSpec], before: Live, live: Live) -> list[RuleSpec]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keuka.events.frontiers import BEGINNING, INFINITE, MANY_RUNS, Arrivals, EventBatch, Frontiers, late_rows
+from keuka.events.frontiers import BEGINNING, INFINITE, MANY_RUNS, Arrivals, EventBatch, Frontiers, event_batch, late_rows
 from keuka.events.sources import OpenStream, Stream, open_stream
 
 
@@ -18,7 +18,7 @@ def opened(name: str = "S", lateness: int = 0) -> OpenStream:
 
 def batch(ends: list[int], first: int = 0) -> EventBatch:
     end = np.array(ends, dtype=np.int64)
-    return EventBatch(end, end, range(first, first + len(ends)), pa.record_batch({"n": end}))
+    return event_batch(opened(), end, end, range(first, first + len(ends)), pa.record_batch({"n": end}))
 
 
 def given_out(frontiers: Frontiers, frontier: int, **options: int) -> list[list[int]]:
@@ -124,6 +124,6 @@ def test_streams_nobody_reads_are_passed_over():
     frontiers = Frontiers([opened("S"), opened("T")])
     frontiers.arrivals["S"].push(batch([1, 2]))
     frontiers.arrivals["T"].push(batch([1, 3]))
-    assert list(frontiers.step(3, columns={"S": ("n",)})) == ["S"]
-    assert frontiers.step(3, columns={"S": ("n",)}) == {}
+    assert list(frontiers.step(3, wanted={"S"})) == ["S"]
+    assert frontiers.step(3, wanted={"S"}) == {}
     assert frontiers.arrivals["T"].n_held == 1

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from keuka.events.frontiers import event_batch
 from keuka.events.matches import BASES, _polynomial, convert, match_ids, source_ids
 from keuka.events.order import EventBatch, in_order
 from keuka.events.sources import Stream, open_stream
@@ -147,7 +148,7 @@ def test_texts_have_equal_ids_exactly_if_they_are_equal(texts: list[str]) -> Non
     (batch,) = batches(table([1] * len(texts), s=texts))
     for column in (batch.table, batch.table.slice(1)):
         got = column.column("s").to_pylist()
-        part = EventBatch(batch.start[: len(got)], batch.end[: len(got)], batch.rows[: len(got)], column)
+        part = event_batch(batch.stream, batch.start[: len(got)], batch.end[: len(got)], batch.rows[: len(got)], column)
         lo, hi = source_ids("S", part, "s")
         assert len(set(zip(lo.tolist(), hi.tolist(), strict=True))) == len(set(got))
 

@@ -13,6 +13,7 @@ from hypothesis import assume, event, given
 import keuka
 from keuka.algebra.operators import Map, Program
 from keuka.automaton.tables import Tables, from_bytes, to_bytes
+from keuka.events.frontiers import reordered
 from keuka.events.order import EventBatch, common_axis, in_order
 from keuka.events.sources import OpenStream, open_stream
 from keuka.expressions import Column
@@ -232,12 +233,12 @@ def moved_keys(columns: object, streams: Rows, stays: int) -> list[tuple[object,
 
 
 def rows_with(batch: EventBatch, names: tuple[str, ...], moved: set[str], wanted: bool) -> EventBatch | None:
-    columns = [batch.table.column(name).to_pylist() for name in names]
+    columns = [batch.column(name).to_pylist() for name in names]
     keys = [canonical_key(key) for key in zip(*columns, strict=True)] if names else [()] * len(batch)
     chosen = np.array([i for i, key in enumerate(keys) if (repr(key) in moved) == wanted], np.int64)
     if not len(chosen):
         return None
-    return EventBatch(batch.start[chosen], batch.end[chosen], batch.rows[chosen], batch.table.take(pa.array(chosen)))
+    return reordered(batch, chosen)
 
 
 @given(st.data())

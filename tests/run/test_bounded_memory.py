@@ -60,13 +60,13 @@ def test_without_a_window_instances_stay():
 def test_values_that_pass_through_are_right_after_many_sweeps(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(runner, "LEAST_CARRIED", 2_000)
     held: list[int] = []
-    forget = runner.Runner._forget
+    forget = runner.Runner._forget_rows
 
     def watched(running: runner.Runner) -> None:
         forget(running)
         held.append(sum([len(column) for column in running.carried]) + len(running.contributors))
 
-    monkeypatch.setattr(runner.Runner, "_forget", watched)
+    monkeypatch.setattr(runner.Runner, "_forget_rows", watched)
     query = "SELECT tags_1, tags FROM S NEXT {$2.key = $1.key AND DUR <= 100} S"
     _, matches = progress_of(query, contributors=True)
     assert [(row["tags_1"], row["tags"]) for row in matches] == [([t - 10], [t]) for t in range(1000, N_BATCHES * N_ROWS, 1000)]

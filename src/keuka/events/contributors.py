@@ -68,8 +68,8 @@ class Contributors:
         low, high = source_ids(stream.name, batch, stream.id)
         own.low.open(first_number, pa.array(low))
         own.high.open(first_number, pa.array(high))
-        if own.text is not None:
-            own.text.open(first_number, id_texts(batch.table.column(stream.id)))
+        if own.text is not None and stream.id is not None:
+            own.text.open(first_number, id_texts(batch.column(stream.id)))
 
     def settle(self, stream: str, numbers: Int64Array) -> None:
         """Let the batch go, but for these events."""

@@ -138,11 +138,15 @@ class Delivery:
         self._names.discard(name)
         self._nothing = None
 
-    def collect(self, found: Sequence[tuple[str, str, pa.RecordBatch]]) -> None:
-        """Takes what one step of the engine found: rule, output, rows in the order of `_end`. Steps come in the order of time."""
-        step = [(*self._places[rule, output], rows) for rule, output, rows in found]
-        self._steps.append(step)
-        self._n_found += sum([rows.num_rows for _, _, rows in step])
+    def collect(self, found: Sequence[tuple[str, str, pa.RecordBatch]]) -> int:
+        """Takes what one step of the engine found: rule, output, rows in the order of `_end`. Steps come in the order of time.
+
+        Returns how many matches there are.
+        """
+        self._steps.append([(*self._places[rule, output], rows) for rule, output, rows in found])
+        n_found = int(sum([rows.num_rows for _, _, rows in found]))
+        self._n_found += n_found
+        return n_found
 
     def deliver(self) -> Matches:
         """Everything found since the last time."""

@@ -7,7 +7,7 @@ smaller end is late. `order.py` feeds this from files and tables, `engine.py` fr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,37 +16,103 @@ import pyarrow as pa
 from keuka.errors import data_error
 from keuka.events.columns import Int64Array
 from keuka.events.files import place
-from keuka.events.sources import OpenStream, joined
+from keuka.events.sources import OpenStream, joined, joined_column
+from keuka.kernel.arrow import Chunk
 
 Rows = Int64Array | range
+Piece = tuple[Chunk, int, int]  # rows of a batch: the first, and that after the last
 
 # Frontiers are Python integers: an event with end < frontier is complete. These two lie before and after every tick.
 BEGINNING, INFINITE = -(2**63), 2**63
 MOST_ROWS = 2**62  # of a step that may be as large as it likes
-# Leaving out columns before rows are copied costs as much as copying this many columns of a small batch.
-NARROW = 6
 # Beyond this many runs of held rows neighbours are merged: giving out looks at every run, merging copies rows.
 MANY_RUNS = 8
 
 
-# Not frozen: that costs 0.7 us each, and a push of a few rows, 20 us before the kernel, makes four of them.
+# Not frozen: that costs 0.7 us each, and a push of a few rows makes four of them.
 @dataclass(eq=False, slots=True)
 class EventBatch:
     """Events of one stream, ordered by end; those with equal ends in order of arrival. Never changed."""
 
-    start: Int64Array  # (n,) ticks; for point events the same object as `end`
-    end: Int64Array  # (n,) ticks, ascending
+    stream: OpenStream
+    n_events: int
     rows: Rows  # (n,) number of the event's row in its source; `OpenStream.where` turns it into a place
-    table: pa.RecordBatch  # the wanted columns; without columns it has no rows, so the number of events is len(end)
+    pieces: list[Piece]  # where their times and columns are
 
     def __len__(self) -> int:
-        return len(self.end)
+        return self.n_events
+
+    @property
+    def is_point(self) -> bool:
+        """Do all events start when they end?"""
+        return all(chunk.is_point for chunk, _, _ in self.pieces)
+
+    @property
+    def start(self) -> Int64Array:
+        """(n,) ticks."""
+        return _joined_times([chunk.starts()[first:last] for chunk, first, last in self.pieces])
+
+    @property
+    def end(self) -> Int64Array:
+        """(n,) ticks, ascending."""
+        return _joined_times([chunk.ends()[first:last] for chunk, first, last in self.pieces])
+
+    @property
+    def first_end(self) -> int:
+        chunk, first, _ = self.pieces[0]
+        return int(chunk.end_at(first))
+
+    @property
+    def last_end(self) -> int:
+        chunk, _, last = self.pieces[-1]
+        return int(chunk.end_at(last - 1))
+
+    def n_before(self, frontier: int) -> int:
+        """How many events end before the frontier."""
+        n = 0
+        for chunk, first, last in self.pieces:
+            n_here = chunk.n_before(frontier, first, last)
+            n += n_here
+            if n_here < last - first:
+                break
+        return n
 
     def slice(self, begin: int, stop: int) -> EventBatch:
         """The events begin..stop (exclusive), sharing memory."""
-        end = self.end[begin:stop]
-        start = end if self.start is self.end else self.start[begin:stop]
-        return EventBatch(start, end, self.rows[begin:stop], self.table.slice(begin, stop - begin))
+        return EventBatch(self.stream, stop - begin, self.rows[begin:stop], _some(self.pieces, begin, stop))
+
+    def column(self, name: str) -> pa.Array:
+        """A column of all events; rows that lie in several batches are copied together."""
+        arrays = [chunk.batch.column(name).slice(first, last - first) for chunk, first, last in self.pieces]
+        return arrays[0] if len(arrays) == 1 else joined_column(self.stream, name, arrays)
+
+    @property
+    def table(self) -> pa.RecordBatch:
+        """All columns of all events; without columns it has no rows."""
+        return joined(self.stream, [chunk.batch.slice(first, last - first) for chunk, first, last in self.pieces])
+
+
+def event_batch(stream: OpenStream, start: Int64Array, end: Int64Array, rows: Rows, batch: pa.RecordBatch) -> EventBatch:
+    """The rows of one record batch as events."""
+    return EventBatch(stream, len(end), rows, [(Chunk(batch, -1, start, end), 0, len(end))])
+
+
+def _joined_times(pieces: list[Int64Array]) -> Int64Array:
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+
+
+def _some(pieces: list[Piece], begin: int, stop: int) -> list[Piece]:
+    """Where the rows begin..stop of all the pieces are."""
+    if len(pieces) == 1:
+        chunk, first, _ = pieces[0]
+        return [(chunk, first + begin, first + stop)]
+    found = []
+    for chunk, first, last in pieces:
+        low, high = max(begin, 0), min(stop, last - first)
+        if low < high:
+            found.append((chunk, first + low, first + high))
+        begin, stop = begin - (last - first), stop - (last - first)
+    return found
 
 
 class Arrivals:
@@ -63,31 +129,31 @@ class Arrivals:
         self.runs: list[EventBatch] = []  # those that arrived earlier first
 
     def push(self, batch: EventBatch, floor: int = BEGINNING) -> Int64Array | None:
-        """Takes rows as they arrived, in any order, at least one. Returns the indices of late ones, which it does not take, or None.
+        """Takes rows of one batch as they arrived, at least one. Returns the indices of late ones, which it does not take, or None.
 
         A row is late if its end is before the frontier of the rows before it, or before `floor`. So it does not matter how rows
         are cut into batches.
         """
         late = None
         bound = max(self.frontier, floor)
-        in_order = ascending(batch.end)
-        if int(batch.end[0]) < bound or not in_order:
+        in_order = len(batch.pieces) == 1 and batch.pieces[0][0].is_ascending()
+        largest = batch.last_end if in_order else int(batch.end.max())
+        if batch.first_end < bound or not in_order:
             late = late_rows(batch.end, bound, self.stream.lateness)
-        largest = int(batch.end[-1] if in_order else batch.end.max())
-        if late is not None:
-            batch = reordered(self.stream, batch, np.delete(np.arange(len(batch)), late))
-        if len(batch):
-            self.append(batch if in_order else ordered(self.stream, batch))
+            if late is not None:
+                batch = reordered(batch, np.delete(np.arange(len(batch)), late))
+        if batch.n_events:
+            self.append(batch if in_order else ordered(batch))
         self.promise(largest - self.stream.lateness)
         return late
 
     def append(self, run: EventBatch) -> None:
         """Takes rows that are in order and not late."""
         self.runs.append(run)
-        self.n_held += len(run)
+        self.n_held += run.n_events
         # As in a binary counter: each row is copied once per doubling of the rows that wait.
         while len(self.runs) > MANY_RUNS and len(self.runs[-2]) <= 2 * len(self.runs[-1]):
-            self.runs[-2:] = [merged(self.stream, self.runs[-2:])]
+            self.runs[-2:] = [merged(self.runs[-2:])]
 
     def promise(self, frontier: int) -> None:
         """No row with a smaller end will come. Frontiers never go back."""
@@ -101,29 +167,29 @@ class Arrivals:
         """
         if self.n_held <= min(few_rows, most_rows):
             return frontier
-        cuts = [(run, cut) for run in self.runs if (cut := before(run.end, frontier))]
+        cuts = [(run, cut) for run in self.runs if (cut := run.n_before(frontier))]
         if len(cuts) > 1 and cuts[-1][1] > few_rows:
             frontier = min(frontier, max([int(run.end[cut - 1]) for run, cut in cuts[:-1]]) + 1)
         share = max(1, most_rows // max(1, len(cuts)))
         return min([frontier, *[int(run.end[share - 1]) + 1 for run, cut in cuts if cut > share]])
 
-    def take(self, bound: int, columns: Sequence[str] | None = None) -> EventBatch | None:
-        """The rows with an end before the bound, as one batch in order, or None. Of merged runs only the wanted columns are copied."""
+    def take(self, bound: int) -> EventBatch | None:
+        """The rows with an end before the bound, as one batch in order, or None."""
         pieces, rest = [], []
         for run in self.runs:
-            cut, n = before(run.end, bound), len(run.end)
-            if cut == n:
+            cut = run.n_before(bound)
+            if cut == run.n_events:
                 pieces.append(run)
             elif cut:
                 pieces.append(run.slice(0, cut))
-                rest.append(run.slice(cut, n))
+                rest.append(run.slice(cut, run.n_events))
             else:
                 rest.append(run)
         if not pieces:
             return None
         self.runs = rest
-        batch = merged(self.stream, pieces, columns) if len(pieces) > 1 else pieces[0]
-        self.n_held -= len(batch)
+        batch = merged(pieces) if len(pieces) > 1 else pieces[0]
+        self.n_held -= batch.n_events
         return batch
 
 
@@ -136,10 +202,10 @@ class Frontiers:
         self.arrivals = {stream.name: Arrivals(stream) for stream in streams}
         self._few_rows = few_rows
 
-    def step(self, frontier: int, columns: Mapping[str, Sequence[str]] | None = None, most_rows: int = MOST_ROWS) -> dict[str, EventBatch]:
+    def step(self, frontier: int, wanted: Collection[str] | None = None, most_rows: int = MOST_ROWS) -> dict[str, EventBatch]:
         """The next whole epochs before the frontier, by stream; empty when time has reached it.
 
-        A stream without events in a step is not in its dict. Where `columns` are given, rows of streams without any are dropped.
+        A stream without events in a step is not in its dict. Rows of streams that are not `wanted` are dropped.
         """
         while self.time < frontier:
             bound = frontier
@@ -149,9 +215,8 @@ class Frontiers:
             found = {}
             for name, arrivals in self.arrivals.items():
                 if arrivals.n_held:
-                    wanted = None if columns is None else columns.get(name)
-                    batch = arrivals.take(bound, wanted)
-                    if batch is not None and (columns is None or wanted is not None):
+                    batch = arrivals.take(bound)
+                    if batch is not None and (wanted is None or name in wanted):
                         found[name] = batch
             self.time = bound
             if found:
@@ -159,13 +224,8 @@ class Frontiers:
         return {}
 
 
-def before(end: Int64Array, frontier: int) -> int:
-    """How many of the ordered ends lie before the frontier."""
-    return len(end) if frontier > int(end[-1]) else int(end.searchsorted(frontier))
-
-
 def ascending(end: Int64Array) -> bool:
-    return not np.count_nonzero(end[1:] < end[:-1])  # .any() takes 2 us more, which a small batch feels
+    return not (end[1:] < end[:-1]).any()
 
 
 def late_rows(end: Int64Array, bound: int, lateness: int) -> Int64Array | None:
@@ -178,23 +238,18 @@ def late_rows(end: Int64Array, bound: int, lateness: int) -> Int64Array | None:
     return late if len(late) else None
 
 
-def merged(stream: OpenStream, runs: Sequence[EventBatch], columns: Sequence[str] | None = None) -> EventBatch:
-    """One batch of several, ordered by end; runs earlier in the list arrived earlier."""
-    first = runs[0]
-    tables = [run.table for run in runs]
-    if columns is not None and len(columns) + NARROW < first.table.num_columns:
-        tables = [table.select(list(columns)) for table in tables]
-    table = joined(stream, tables)
-    end = np.concatenate([run.end for run in runs])
-    start = end if first.start is first.end else np.concatenate([run.start for run in runs])
-    rows, last = first.rows, first
-    in_order = True
+def merged(runs: Sequence[EventBatch]) -> EventBatch:
+    """One batch of several, ordered by end; runs earlier in the list arrived earlier. Columns are copied when they are asked for."""
+    last = runs[0]
+    n, rows, pieces, in_order = last.n_events, last.rows, last.pieces, True
     for run in runs[1:]:
+        n += run.n_events
         rows = _joined_rows(rows, run.rows)
-        in_order = in_order and last.end[-1] <= run.end[0]
+        pieces = pieces + run.pieces
+        in_order = in_order and last.last_end <= run.first_end
         last = run
-    batch = EventBatch(start, end, rows, table)
-    return batch if in_order else ordered(stream, batch)
+    batch = EventBatch(last.stream, n, rows, pieces)
+    return batch if in_order else ordered(batch)
 
 
 def _joined_rows(first: Rows, second: Rows) -> Rows:
@@ -207,15 +262,15 @@ def row_numbers(rows: Rows) -> Int64Array:
     return np.arange(rows.start, rows.stop) if isinstance(rows, range) else rows
 
 
-def ordered(stream: OpenStream, batch: EventBatch) -> EventBatch:
+def ordered(batch: EventBatch) -> EventBatch:
     """The same rows in order of end."""
-    return reordered(stream, batch, np.argsort(batch.end, kind="stable"))
+    return reordered(batch, np.argsort(batch.end, kind="stable"))
 
 
-def reordered(stream: OpenStream, batch: EventBatch, order: Int64Array) -> EventBatch:
+def reordered(batch: EventBatch, order: Int64Array) -> EventBatch:
     end = batch.end[order]
-    start = end if batch.start is batch.end else batch.start[order]
-    return EventBatch(start, end, row_numbers(batch.rows)[order], taken(stream, batch.table, order))
+    start = end if batch.is_point else batch.start[order]
+    return event_batch(batch.stream, start, end, row_numbers(batch.rows)[order], taken(batch.stream, batch.table, order))
 
 
 def taken(stream: OpenStream, data: pa.Table | pa.RecordBatch, order: Int64Array) -> pa.Table | pa.RecordBatch:

@@ -10,20 +10,21 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from keuka.errors import DataError, data_error
 from keuka.events.columns import UnfitError, canonical, check_text, damaged, joinable
 from keuka.events.files import place
-from keuka.events.frontiers import EventBatch, Rows
+from keuka.events.frontiers import EventBatch, Rows, event_batch
 from keuka.events.order import header
 from keuka.events.sources import OpenStream
 from keuka.events.tables import to_arrow
+from keuka.kernel.arrow import Chunk
 from keuka.schema import Attribute, Type, attribute_of
 
 # What costs a few microseconds, however few the rows, is done for so many of them at a time.
 SMALL_BATCH = 4_096
+WEIGH_AFTER = 65_536
 
 
 class Intake:
@@ -55,7 +56,7 @@ class Intake:
             if batch.num_rows:
                 found.append((batch, self._events(batch, n_rows)))
                 n_rows += batch.num_rows
-        if found and (n_rows >= self._weighed_at + SMALL_BATCH or self._weighed_at == 0):
+        if found and n_rows >= min(2 * self._weighed_at, self._weighed_at + WEIGH_AFTER):
             # Not every time: asking a small batch for its size costs as much as taking it in.
             self.row_bytes, self._weighed_at = batches[-1].nbytes / max(1, batches[-1].num_rows), n_rows
         self.n_rows = n_rows
@@ -64,7 +65,7 @@ class Intake:
     def converted(self, held: list[EventBatch], columns: Collection[str]) -> list[EventBatch]:
         """Held batches with these columns, too, in their canonical types. `want` must follow, unless a value does not fit."""
         new = [i for i in self._to_convert(columns) if i not in self._conversions]
-        return [EventBatch(b.start, b.end, b.rows, self._converted(b.table, b.rows, new)) for b in held] if new else held
+        return [event_batch(self.stream, b.start, b.end, b.rows, self._converted(b.table, b.rows, new)) for b in held] if new else held
 
     def want(self, columns: Iterable[str]) -> None:
         """From now on these columns are needed, too."""
@@ -91,18 +92,18 @@ class Intake:
             batch.validate()
         except pa.ArrowInvalid as error:
             raise self.stream.unfit(damaged(0, str(error)), rows, None) from None
-        column = None if self._time_idx is None else batch.column(self._time_idx)
-        if column is not None and column.null_count == 0:
-            start = end = np.frombuffer(column.buffers()[1], np.int64, len(column), 8 * column.offset)
-        else:
-            start, end = header(self.stream, batch, rows)
         table = self._converted(batch, rows, self._conversions) if self._conversions else batch
         for i in self._texts:
             try:
                 _check_text(table.column(i))
             except UnfitError as unfit:
                 raise self.stream.unfit(unfit, rows, self.schema.names[i]) from None
-        return EventBatch(start, end, rows, table)
+        if self._time_idx is not None:
+            chunk = Chunk(table, self._time_idx)
+            if chunk.has_times:
+                return EventBatch(self.stream, chunk.n_rows, rows, [(chunk, 0, chunk.n_rows)])
+        start, end = header(self.stream, batch, rows)
+        return event_batch(self.stream, start, end, rows, table)
 
     def _converted(self, batch: pa.RecordBatch, rows: Rows, indices: list[int]) -> pa.RecordBatch:
         arrays = batch.columns

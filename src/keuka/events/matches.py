@@ -71,13 +71,13 @@ def source_ids(stream: str, batch: EventBatch, id_column: str | None) -> tuple[U
     Without an id column the batch must hold all columns of the stream and only whole epochs. The order of the columns does
     not count, their names do.
     """
-    names = batch.table.schema.names if id_column is None else [id_column]
+    names = batch.pieces[0][0].batch.schema.names if id_column is None else [id_column]
     lanes = []
     for lane, seed in enumerate(SEEDS):
         total = np.full(len(batch), _name_hash(stream, lane), dtype=np.uint64)
         for name in names:
             salt = _name_hash(name, lane) if id_column is None else seed
-            total += _mixed(_source_hash(stream, name, batch.table.column(name), seed) + salt)
+            total += _mixed(_source_hash(stream, name, batch.column(name), seed) + salt)
         lanes.append(_mixed(total))
     if id_column is None:
         ordinal = _ordinals(lanes[0], lanes[1])

@@ -17,7 +17,7 @@ from keuka.errors import data_error
 from keuka.events.clocks import out_of_order, show_duration, show_time
 from keuka.events.columns import MOST_TEXT, Int64Array, UnfitError, joinable, ticks
 from keuka.events.files import BATCH_ROWS, place
-from keuka.events.frontiers import BEGINNING, INFINITE, Arrivals, EventBatch, Frontiers, ascending, taken
+from keuka.events.frontiers import BEGINNING, INFINITE, Arrivals, EventBatch, Frontiers, ascending, event_batch, taken
 from keuka.events.sources import OpenStream, fit, joined, read
 from keuka.schema import TimeAxis
 
@@ -99,7 +99,7 @@ def _feed_sorted(arrivals: Arrivals, columns: Sequence[str], chunk_rows: int) ->
     start, end = header(stream, table, rows)
     order = None if ascending(end) else np.argsort(end, kind="stable")
     if order is not None:
-        start, end = start[order], end[order]
+        start, end = (end[order],) * 2 if start is end else (start[order], end[order])
     table = table.select(list(columns)) if order is None else _takeable(stream, table.select(list(columns)))
     begin, n = 0, len(end)
     while begin < n:
@@ -108,7 +108,9 @@ def _feed_sorted(arrivals: Arrivals, columns: Sequence[str], chunk_rows: int) ->
         chosen = np.arange(begin, stop, dtype=np.int64) if order is None else order[begin:stop]
         part = table.slice(begin, stop - begin) if order is None else taken(stream, table, chosen)
         numbers = chosen if isinstance(rows, range) else rows[chosen]
-        arrivals.append(EventBatch(start[begin:stop], end[begin:stop], numbers, _one_batch(stream, part, numbers)))
+        ends = end[begin:stop]
+        starts = ends if start is end else start[begin:stop]
+        arrivals.append(event_batch(stream, starts, ends, numbers, _one_batch(stream, part, numbers)))
         arrivals.promise(int(end[stop]) if stop < n else INFINITE)
         yield
         begin = stop
@@ -155,7 +157,7 @@ def _feed_arriving(arrivals: Arrivals, columns: Sequence[str], chunk_rows: int) 
     stream, largest = arrivals.stream, BEGINNING
     for rows, batch in read(stream, list(dict.fromkeys([*stream.time, *columns])), chunk_rows):
         start, end = header(stream, batch, rows)
-        late = arrivals.push(EventBatch(start, end, rows, batch.select(list(columns))))
+        late = arrivals.push(event_batch(stream, start, end, rows, batch.select(list(columns))))
         if late is not None:
             first = int(late[0])
             before = max([largest, *end[:first].tolist()])

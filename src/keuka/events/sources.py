@@ -180,13 +180,18 @@ def joined(opened: OpenStream, batches: Sequence[pa.RecordBatch]) -> pa.RecordBa
     try:
         return pa.concat_batches(batches)
     except pa.ArrowInvalid:  # the offsets of a column cannot reach 2 GB
-        columns = {name: _joined_column(opened, name, batches) for name in batches[0].schema.names}
+        columns = {name: joined_column(opened, name, [batch.column(name) for batch in batches]) for name in batches[0].schema.names}
         return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
-def _joined_column(opened: OpenStream, name: str, batches: Sequence[pa.RecordBatch]) -> pa.Array:
+def joined_column(opened: OpenStream, name: str, arrays: Sequence[pa.Array]) -> pa.Array:
+    """One array of several of a canonical type."""
     try:
-        return pa.concat_arrays([widened(batch.column(name)) for batch in batches])
+        return pa.concat_arrays(arrays)
+    except pa.ArrowInvalid:  # the offsets cannot reach 2 GB
+        pass
+    try:
+        return pa.concat_arrays([widened(array) for array in arrays])
     except pa.ArrowInvalid:
         problem = f"column `{name}` has more than 2 GB in rows that must be looked at together"
         help = "leave the column out of the query, or allow less lateness"

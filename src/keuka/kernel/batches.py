@@ -5,6 +5,7 @@ machine computes its part of the rows.
 """
 
 import cython
+from cython.cimports.keuka.kernel.arrow import Words
 from cython.cimports.keuka.kernel.buffers import grow, grow_flags
 from cython.cimports.keuka.kernel.bytecode import CHUNK, IS_ERROR, IS_NULL, Column, canonical_double, evaluate
 from cython.cimports.keuka.kernel.hashing import HASH_SEED, mix
@@ -36,30 +37,34 @@ def prepare(machine: Machine, inputs: dict, owner_columns: dict) -> None:
 def bind(machine: Machine, stream: int64_t, given):
     view: cython.pointer(View) = cython.address(machine.streams[stream].view)
     column: int64_t
+    i: int64_t
     n: int64_t
     words: cython.const[int64_t][::1]
     bytes_: cython.const[uint8_t][::1]
-    starts, ends, numbers, columns = given
-    n = len(ends)
+    plain: Words
+    numbers, columns, plain = given
+    n = plain.n_rows
     if not 0 <= stream < machine.n_streams or machine.stream_rows[3 * stream] != 0:
         raise ValueError("there is no such source")
     if n == 0:
         return
     machine.bound.append(given)
-    words = starts
-    if words.shape[0] != n:
-        raise ValueError("the columns of a batch differ in length")
-    view.starts = cython.address(words[0])
-    words = ends
-    view.ends = cython.address(words[0])
+    view.starts = plain.starts
+    view.ends = plain.ends
     view.lineage = cython.NULL
     if machine.track:
         words = numbers
         if words.shape[0] != n:
             raise ValueError("the events of a batch are not numbered")
         view.lineage = cython.address(words[0])
-    if {number for number, _, _ in columns} < {number for number, _ in machine.forest.source_columns(machine.forest.names[stream])}:
-        raise ValueError("a column of the stream is missing in its batch")
+    for i in range(machine.given_first[stream], machine.given_first[stream + 1]):
+        machine.columns[machine.given_columns[i]].values = cython.NULL
+    for i in range(plain.n_columns):
+        column = plain.columns[i].number
+        if not 0 <= column < machine.n_columns or machine.column_rows[4 * column] != stream:
+            raise ValueError("the columns of a batch are not those of its stream")
+        machine.columns[column].values = plain.columns[i].values
+        machine.columns[column].flags = cython.NULL
     for column, values, flags in columns:
         words = values
         if not 0 <= column < machine.n_columns or machine.column_rows[4 * column] != stream or words.shape[0] != n:
@@ -71,6 +76,9 @@ def bind(machine: Machine, stream: int64_t, given):
             if bytes_.shape[0] != n:
                 raise ValueError("the columns of a batch differ in length")
             machine.columns[column].flags = cython.address(bytes_[0])
+    for i in range(machine.given_first[stream], machine.given_first[stream + 1]):
+        if machine.columns[machine.given_columns[i]].values == cython.NULL:
+            raise ValueError("a column of the stream is missing in its batch")
     view.n_rows = n
 
 
@@ -285,16 +293,17 @@ def take_result(machine: Machine, stream: int64_t) -> Status:
     result: cython.pointer(Result) = cython.address(machine.streams[stream].result)
     view: cython.pointer(View) = cython.address(machine.streams[stream].view)
     i: int64_t
+    column: int64_t
     if view.n_rows == result.ends.size:
         return Status.FINE
     view.n_rows = result.ends.size
     view.starts = result.starts.data
     view.ends = result.ends.data
     view.lineage = result.lineage.data
-    for i in range(machine.n_columns):
-        if machine.column_rows[4 * i] == stream and machine.column_rows[4 * i + 1] < 0:
-            machine.columns[i].values = result.columns[machine.column_rows[4 * i + 3]].data
-            machine.columns[i].flags = result.flags[machine.column_rows[4 * i + 3]].data
+    for i in range(machine.given_first[stream], machine.given_first[stream + 1]):
+        column = machine.given_columns[i]
+        machine.columns[column].values = result.columns[machine.column_rows[4 * column + 3]].data
+        machine.columns[column].flags = result.flags[machine.column_rows[4 * column + 3]].data
     if not reserve_stream(machine, stream):
         return Status.NO_MEMORY
     return compute_stream(machine, machine, stream, 0, view.n_rows)

@@ -17,7 +17,10 @@ from keuka.kernel.batches import compute, prepare
 
 
 def process(machine: Machine, inputs: dict) -> None:
-    """Run a batch of whole epochs. `inputs`: source -> (starts, ends, numbers, [(column, values, flags or None)])."""
+    """Run a batch of whole epochs.
+
+    `inputs`: source -> (numbers, [(column, values, flags or None)], times and the other columns as Words).
+    """
     prepare(machine, inputs, {})
     compute(machine, machine, 0, 1)
     run(machine, machine, 0)

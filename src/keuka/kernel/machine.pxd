@@ -87,6 +87,8 @@ cdef class Machine:
     cdef const int64_t[::1] group_ports
     cdef const int64_t[::1] group_states
     cdef const int64_t[::1] group_starts
+    cdef const int64_t[::1] given_first    # (n_streams + 1,) into given_columns: what comes with the rows of a stream
+    cdef const int64_t[::1] given_columns
     cdef const int64_t[::1] derived_first  # (n_streams + 1,) into derived_columns
     cdef const int64_t[::1] derived_columns
     cdef const int64_t[::1] hash_first     # (n_streams + 1,) into hashes_of

@@ -12,7 +12,7 @@ from cython.cimports.keuka.kernel.instances import HEADER, Entry, clear
 from cython.cimports.keuka.kernel.system import pending_exception
 from cython.cimports.libc.stdint import INT64_MIN, int64_t, uint8_t
 from cython.cimports.libc.stdlib import calloc, free, realloc
-from cython.cimports.libc.string import memset
+from cython.cimports.libc.string import memcpy, memset
 
 
 class Overflow(Exception):
@@ -117,7 +117,9 @@ class Machine:
         column, hash_ = forest.column.rows[: forest.column.size], forest.hash.rows[: forest.hash.size]
         derived = np.flatnonzero((column[:, 0] >= 0) & (column[:, 1] >= 0))
         hashes = np.flatnonzero(hash_[:, 0] >= 0)
+        given = np.flatnonzero((column[:, 0] >= 0) & (column[:, 1] < 0))
         for numbers, streams in (
+            (given, column[given, 0]),
             (derived, column[derived, 0]),
             (hashes, hash_[hashes, 0]),
             (np.arange(self.n_ports), ports[: self.n_ports]),
@@ -135,8 +137,8 @@ class Machine:
         ) = [arena.rows.reshape(-1) for arena in arenas]  # fmt: skip
         flat = [np.ascontiguousarray(x, np.int64).reshape(-1) for x in (groups, ports, states, starts, *by_stream, of_port)]
         self.group_rows, self.group_ports, self.group_states, self.group_starts = flat[:4]
-        self.derived_first, self.derived_columns, self.hash_first, self.hashes_of, self.port_first, self.ports_of = flat[4:10]
-        self.port_group = flat[10]
+        self.given_first, self.given_columns, self.derived_first, self.derived_columns = flat[4:8]
+        self.hash_first, self.hashes_of, self.port_first, self.ports_of, self.port_group = flat[8:]
         self.code = forest.code.rows.reshape(-1)
         self.operands = forest.operand.rows
         self.frame.constants = cython.address(self.constants[0])
@@ -309,23 +311,36 @@ class Machine:
         return [self.touched.data[i] for i in range(self.touched.size)]
 
     def output(self, stream: int64_t):
-        """What an operator gave for the last batch: (starts, ends, nodes, [values], [flags, or None if no value is null], are the rows
-        in the order of end and start?), as fresh arrays."""
+        """What an operator gave for the last batch, as fresh arrays: (words, nodes, [flags, or None if no value is null]).
+
+        The rows of `words` are the starts, the ends and the columns.
+        """
         if not 0 <= stream < self.n_streams or self.stream_rows[3 * stream] != 1:
             raise IndexError("there is no such output")
         result: cython.pointer(Result) = cython.address(self.streams[stream].result)
         n: int64_t = result.ends.size
-        i: int64_t
-        ends: cython.pointer(int64_t) = result.ends.data
-        in_order: cython.bint = True
-        for i in range(1, n):
-            if ends[i] < ends[i - 1] or (ends[i] == ends[i - 1] and result.starts.data[i] < result.starts.data[i - 1]):
-                in_order = False
-                break
+        c: int64_t
+        words = np.empty((result.n_columns + 2, n), np.int64)
+        view: int64_t[:, ::1] = words
+        if n > 0:
+            memcpy(cython.address(view[0, 0]), result.starts.data, n * 8)
+            memcpy(cython.address(view[1, 0]), result.ends.data, n * 8)
+            for c in range(result.n_columns):
+                memcpy(cython.address(view[c + 2, 0]), result.columns[c].data, n * 8)
         nodes = copy_words(cython.address(result.lineage), n) if self.track else None
-        values = [copy_words(cython.address(result.columns[c]), n) for c in range(result.n_columns)]
-        flags = [copy_flags(cython.address(result.flags[c]), n) for c in range(result.n_columns)]
-        return copy_words(cython.address(result.starts), n), copy_words(cython.address(result.ends), n), nodes, values, flags, in_order
+        return words, nodes, [copy_flags(cython.address(result.flags[c]), n) for c in range(result.n_columns)]
+
+    def is_in_order(self, stream: int64_t) -> bool:
+        """Is the output of an operator in the order of end, and of start for equal ends?"""
+        if not 0 <= stream < self.n_streams or self.stream_rows[3 * stream] != 1:
+            raise IndexError("there is no such output")
+        starts: cython.pointer(int64_t) = self.streams[stream].result.starts.data
+        ends: cython.pointer(int64_t) = self.streams[stream].result.ends.data
+        i: int64_t
+        for i in range(1, self.streams[stream].result.ends.size):
+            if ends[i] < ends[i - 1] or (ends[i] == ends[i - 1] and starts[i] < starts[i - 1]):
+                return False
+        return True
 
     @cython.cfunc
     @cython.nogil

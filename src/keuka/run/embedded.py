@@ -88,8 +88,8 @@ def cut(step: dict[str, EventBatch], n_rows: int) -> tuple[dict[str, EventBatch]
     longest = max(step.values(), key=len)
     if len(longest) <= n_rows:
         return step, {}
-    last = longest.end[n_rows - 1]
-    bounds = {name: int(np.searchsorted(batch.end, last, side="right")) for name, batch in step.items()}
+    frontier = int(longest.end[n_rows - 1]) + 1
+    bounds = {name: batch.n_before(frontier) for name, batch in step.items()}
     before = {name: batch.slice(0, bounds[name]) for name, batch in step.items() if bounds[name] > 0}
     after = {name: batch.slice(bounds[name], len(batch)) for name, batch in step.items() if bounds[name] < len(batch)}
     return before, after

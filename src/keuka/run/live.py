@@ -313,10 +313,9 @@ class Live:
         """Keeps what was found for the next delivery; returns how many matches there are."""
         if not found:
             return 0
-        self.delivery.collect([(batch.query, batch.output, batch.rows) for batch in found])
         for batch in found:
             self.n_matches[batch.query] += batch.rows.num_rows
-        return sum([batch.rows.num_rows for batch in found])
+        return self.delivery.collect([(batch.query, batch.output, batch.rows) for batch in found])
 
     # -- counters and memory -----------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ here looks at single events.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +27,7 @@ from keuka.events.matches import result_schema
 from keuka.events.order import EventBatch
 from keuka.events.sources import OpenStream
 from keuka.kernel import batches, groups, upkeep
+from keuka.kernel.arrow import Words, record_batch
 from keuka.kernel.forest import Forest
 from keuka.kernel.machine import Machine, Overflow
 from keuka.schema import Attribute, Schema, TimeAxis, Type
@@ -41,9 +42,10 @@ LEAST_TEXT_BYTES = 16_000_000
 
 NO_BYTES: ByteArray = np.empty(0, np.uint8)
 _STRING, _OTHER = 3, 5  # types of slots in the kernel's tables
+_WORDS = (Type.INTEGER, Type.DOUBLE, Type.TIMESTAMP)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, slots=True)  # not frozen: every batch that is pushed makes one
 class MatchBatch:
     """Matches of one output of a query, in the order of `_end`."""
 
@@ -71,8 +73,20 @@ class _Output:
 
     columns: OutputColumns
     schema: pa.Schema
-    time: Attribute  # of `_start` and `_end`
     tracks: bool
+    to_convert: list[tuple[int, Attribute]]  # columns that are more than 64-bit values as the kernel has them
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What the kernel wants of a stream. Columns of 64-bit values are read all at once, where they have no nulls."""
+
+    words: list[tuple[int, int]]  # number of the column, index in the batch
+    others: list[tuple[int, str, Type]]
+    all: list[tuple[int, str, Type]]
+
+    def others_and(self, numbers: list[int]) -> list[tuple[int, str, Type]]:
+        return [*self.others, *[column for column in self.all if column[0] in numbers]]
 
 
 class Runner:
@@ -88,8 +102,8 @@ class Runner:
         self.carried: list[CarriedColumn] = []
         self._published: dict[str, Schema] = {}
         self._outputs: dict[int, list[tuple[str, _Output]]] = {}  # by stream of the forest
-        self._columns: dict[str, list[tuple[int, str, Type]]] = {}
-        self._columns_version = -1
+        self._wanted: dict[str, _Wanted] = {}  # by stream
+        self._wanted_version = -1
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self._look_through_at = LEAST_CARRIED
         self._sweep_strings_at = LEAST_STRINGS
@@ -124,7 +138,10 @@ class Runner:
         for output in tables.outputs:
             stream = self.forest.outputs[query][output.operator]
             shown = axis or self.axis
-            made = _Output(output, result_schema(output.schema, shown, tracks), Attribute("", Type.TIMESTAMP, shown.arrow), tracks)
+            time = Attribute("", Type.TIMESTAMP, shown.arrow)
+            attributes = [*output.schema.attributes, time, time]
+            to_convert = [(i, a) for i, a in enumerate(attributes) if a.type not in _WORDS or pa.types.is_date(a.arrow)]
+            made = _Output(output, result_schema(output.schema, shown, tracks), tracks, to_convert)
             self._outputs.setdefault(stream, []).append((query, made))
 
     def _check_fit(self, source: SourceColumns) -> None:
@@ -205,9 +222,11 @@ class Runner:
             self._run(inputs)
         except Overflow as error:
             raise self._overflow(error, step) from None
-        found = list(self._matches())
-        self._settle(step, first_nodes)
-        self._forget()
+        found = self._matches()
+        if self.carried or self.forest.tracking:
+            self._settle(step, first_nodes)
+            self._forget_rows()
+        self._forget_texts()
         return found
 
     def _run(self, inputs: dict[int, tuple[object, ...]]) -> None:
@@ -242,9 +261,11 @@ class Runner:
     def _kernel_batch(self, name: str, batch: EventBatch) -> tuple[object, ...]:
         first, n = self.n_seen[name], len(batch)
         self.n_seen[name] += n
+        wanted = self._wanted_columns(name, batch)
+        words = Words(batch.pieces, wanted.words)
         columns = []
-        for number, column_name, type_ in self._kernel_columns(name):
-            column = batch.table.column(column_name)
+        for number, column_name, type_ in wanted.others if not words.left else wanted.others_and(words.left):
+            column = batch.column(column_name)
             if type_ is Type.OTHER:
                 values, flags = self._carry(self.carriers[name, column_name], first, column), None
             else:
@@ -254,19 +275,23 @@ class Runner:
                     raise self.streams[name].unfit(unfit, batch.rows, column_name) from None
                 flags = None if valid is None else _inverted(valid)
             columns.append((number, values, flags))
+        numbers = None
         if self.forest.tracking:
             self.contributors.open(self.streams[name], first, batch)
-        numbers = np.arange(first, first + n) if self.forest.tracking else None
-        return np.ascontiguousarray(batch.start), np.ascontiguousarray(batch.end), numbers, columns
+            numbers = np.arange(first, first + n)
+        return numbers, columns, words
 
-    def _kernel_columns(self, stream: str) -> list[tuple[int, str, Type]]:
-        """The columns that the kernel wants of a stream: number, name, type. Looked up once for every change of the forest."""
-        if self._columns_version != self.forest.version:
-            self._columns, self._columns_version = {}, self.forest.version
-        if stream not in self._columns:
-            wanted = self.forest.source_columns(stream)
-            self._columns[stream] = [(number, name, self._attribute(stream, name).type) for number, name in wanted]
-        return self._columns[stream]
+    def _wanted_columns(self, stream: str, batch: EventBatch) -> _Wanted:
+        """The columns that the kernel wants of a stream. Looked up once for every change of the forest."""
+        if self._wanted_version != self.forest.version:
+            self._wanted, self._wanted_version = {}, self.forest.version
+        if stream not in self._wanted:
+            columns = [(number, name, self._attribute(stream, name).type) for number, name in self.forest.source_columns(stream)]
+            # All batches of a stream have the same columns in the same order.
+            index = batch.pieces[0][0].batch.schema.get_field_index
+            words = [(number, index(name)) for number, name, type_ in columns if type_ in _WORDS]
+            self._wanted[stream] = _Wanted(words, [column for column in columns if column[2] not in _WORDS], columns)
+        return self._wanted[stream]
 
     def _carry(self, carrier: int, first: int, column: pa.Array) -> Int64Array:
         self.carried[carrier].open(first, column)
@@ -291,31 +316,38 @@ class Runner:
 
     # -- results -----------------------------------------------------------------------------------------------------------
 
-    def _matches(self) -> Iterator[MatchBatch]:
+    def _matches(self) -> list[MatchBatch]:
         """The matches of all outputs by end, those of one end by start; in more than one batch if there are 2 GB of a column."""
+        matches = []
         streams = {stream for machine in self.machines for stream in machine.touched_streams()}
         for stream in sorted(streams & self._outputs.keys()):
-            found = _in_order([machine.output(stream) for machine in self.machines])
+            found = _output(self.machines, stream)
             for query, output in self._outputs[stream]:
-                waiting = [found]
-                while waiting:
-                    part = waiting.pop()
-                    try:
-                        yield MatchBatch(query, output.columns.name, self._batch(output, part))
-                    except (OverflowError, pa.ArrowInvalid):  # from the string table, from Arrow
-                        n = len(part.ends)
-                        if n <= 1:
-                            problem = f"a match of `{output.columns.name}` has a text or another value of more than 2 GB"
-                            raise data_error("K514", problem, "leave such long values out of the query") from None
-                        waiting += [part.rows(slice(n // 2, n)), part.rows(slice(0, n // 2))]
+                matches += [MatchBatch(query, output.columns.name, rows) for rows in self._batches(output, found)]
+        return matches
+
+    def _batches(self, output: _Output, found: _Found) -> list[pa.RecordBatch]:
+        try:
+            return [self._batch(output, found)]
+        except (OverflowError, pa.ArrowInvalid):  # from the string table, from Arrow
+            n = len(found)
+            if n <= 1:
+                problem = f"a match of `{output.columns.name}` has a text or another value of more than 2 GB"
+                raise data_error("K514", problem, "leave such long values out of the query") from None
+        halves = np.split(np.arange(n), [n // 2])
+        return [batch for half in halves for batch in self._batches(output, found.chosen(half))]
 
     def _batch(self, output: _Output, found: _Found) -> pa.RecordBatch:
-        attributes = output.columns.schema.attributes
-        columns = [self._column(v, f, a) for v, f, a in zip(found.values, found.flags, attributes, strict=True)]
-        columns += [from_kernel(ticks, None, output.time, self.texts) for ticks in (found.starts, found.ends)]
+        starts, ends, *columns = found.words
+        columns += [starts, ends]
+        for i, attribute in output.to_convert:
+            columns[i] = self._column(columns[i], found.flags[i] if i < len(found.flags) else None, attribute)
+        for i, flags in enumerate(found.flags):
+            if flags is not None and not isinstance(columns[i], pa.Array):
+                columns[i] = self._column(columns[i], flags, output.columns.schema.attributes[i])
         if output.tracks:
             columns += self.contributors.columns(output.columns.fingerprint, self._leaves(found), self.forest.names)
-        return pa.RecordBatch.from_arrays(columns, schema=output.schema)
+        return record_batch(columns, len(found), output.schema)
 
     def _leaves(self, found: _Found) -> Leaves:
         """The source events behind matches. Every machine has its own nodes."""
@@ -376,11 +408,14 @@ class Runner:
                 if source is not None:
                     self.contributors.settle(name, leaves[leaves[:, 0] == source, 1])
 
-    def _forget(self) -> None:
-        """Let go of texts, pass-through values and contributors that no instance refers to."""
+    def _forget_texts(self) -> None:
+        """Let go of texts that no instance refers to."""
         strings = self.forest.strings
         if strings.n_alive >= self._sweep_strings_at or strings.n_text_bytes >= self._sweep_text_at:
             self._sweep_strings()
+
+    def _forget_rows(self) -> None:
+        """Let go of pass-through values and contributors that no instance refers to."""
         n_nodes = sum([machine.n_nodes for machine in self.machines])
         if n_nodes + len(self.contributors) + sum([len(column) for column in self.carried]) < self._look_through_at:
             return
@@ -422,44 +457,43 @@ class Runner:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, slots=True)  # not frozen: every batch that is pushed makes one
 class _Found:
     """What an operator gave for a step, in the order of end and start."""
 
-    starts: Int64Array
-    ends: Int64Array
-    machine: Int64Array | None  # which one found a row; None if there is one only
+    words: Int64Array  # starts, ends and columns: a row of it each
+    machine: Int64Array | None  # which one found a match; None if there is one only
     nodes: Int64Array | None
-    values: list[Int64Array]
     flags: list[ByteArray | None]
 
-    def rows(self, chosen: slice | Int64Array) -> _Found:
+    def __len__(self) -> int:
+        return int(self.words.shape[1])
+
+    def chosen(self, rows: Int64Array) -> _Found:
         return _Found(
-            self.starts[chosen],
-            self.ends[chosen],
-            None if self.machine is None else self.machine[chosen],
-            None if self.nodes is None else self.nodes[chosen],
-            [values[chosen] for values in self.values],
-            [None if flags is None else flags[chosen] for flags in self.flags],
+            self.words.take(rows, axis=1),
+            None if self.machine is None else self.machine[rows],
+            None if self.nodes is None else self.nodes[rows],
+            [None if flags is None else flags[rows] for flags in self.flags],
         )
 
 
-def _in_order(outputs: list[tuple[Any, ...]]) -> _Found:
-    """The output of all machines by end, then by start, then as it was found."""
-    if len(outputs) == 1:
-        starts, ends, nodes, values, flags, in_order = outputs[0]
-        found = _Found(starts, ends, None, nodes, values, flags)
-        return found if in_order else found.rows(np.lexsort((starts, ends)))
-    lengths = [len(output[0]) for output in outputs]
-    starts, ends = (np.concatenate([output[i] for output in outputs]) for i in (0, 1))
-    nodes = None if outputs[0][2] is None else np.concatenate([output[2] for output in outputs])
-    values = [np.concatenate(columns) for columns in zip(*[output[3] for output in outputs], strict=True)]
+def _output(machines: list[Machine], stream: int) -> _Found:
+    """What all machines found, by end, then by start, then as it was found."""
+    if len(machines) == 1:
+        words, nodes, flags = machines[0].output(stream)
+        found = _Found(words, None, nodes, flags)
+        return found if machines[0].is_in_order(stream) else found.chosen(np.lexsort(words[:2]))
+    outputs = [machine.output(stream) for machine in machines]
+    lengths = [words.shape[1] for words, _, _ in outputs]
+    words = np.concatenate([words for words, _, _ in outputs], axis=1)
+    nodes = None if outputs[0][1] is None else np.concatenate([nodes for _, nodes, _ in outputs])
     flags = []
-    for columns in zip(*[output[4] for output in outputs], strict=True):
+    for columns in zip(*[flags for _, _, flags in outputs], strict=True):
         present = [np.zeros(n, np.uint8) if column is None else column for column, n in zip(columns, lengths, strict=True)]
         flags.append(np.concatenate(present))
     machine = np.repeat(np.arange(len(outputs)), lengths)
-    return _Found(starts, ends, machine, nodes, values, flags).rows(np.lexsort((starts, ends)))
+    return _Found(words, machine, nodes, flags).chosen(np.lexsort(words[:2]))
 
 
 def _inverted(flags: ByteArray) -> ByteArray:

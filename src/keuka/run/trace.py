@@ -116,11 +116,12 @@ def _arrivals(stream: OpenStream, batch: EventBatch, wanted: Sequence[int], mask
     """The events of a batch; columns that nobody reads are null in them."""
     schema = stream.type.schema
     rows = np.flatnonzero(mask) if only_chosen else np.arange(len(batch))
-    columns = {i: _values(batch.table.column(schema[i].name), schema[i], rows) for i in wanted}
+    columns = {i: _values(batch.column(schema[i].name), schema[i], rows) for i in wanted}
+    start, end = batch.start, batch.end
     found = []
     for n, row in enumerate(rows):
         payload = tuple([columns[i][n] if i in columns else None for i in range(len(schema))])
-        event = Event(payload, int(batch.start[row]), int(batch.end[row]), ((stream.name, int(batch.rows[row])),))
+        event = Event(payload, int(start[row]), int(end[row]), ((stream.name, int(batch.rows[row])),))
         found.append(Arrival(stream.name, event, bool(mask[row])))
     return found
 

@@ -38,7 +38,7 @@ class Choice:
             return np.ones(len(batch), bool)
         if stream not in self.columns:
             return np.zeros(len(batch), bool)
-        chosen: Mask = np.logical_and.reduce([_equal(batch.table.column(name), value) for name, value in self.columns[stream]])
+        chosen: Mask = np.logical_and.reduce([_equal(batch.column(name), value) for name, value in self.columns[stream]])
         return chosen
 
     def __str__(self) -> str:
