@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import keuka
+from keuka.query import prepare
+from keuka.run.embedded import run
 from measure import OUT, Row, Task, million_per_second, take_turns
 from workloads import k1
 
@@ -44,29 +46,35 @@ def batch_sizes() -> list[Row]:
 
 
 def stream_lengths() -> list[Row]:
-    """The beginning of a stream takes as long per event as all of it. Planning does not count: its time is measured and taken off."""
+    """The beginning of a stream takes as long per event as all of it. Planning does not count, nor does loading, as measured with one event."""
     query = keuka.cel(k1.QUERY)
 
     def calls(table: pa.Table, n_calls: int) -> Task:
-        return lambda: [keuka.match(query, table, time="ts", params=k1.params(100)) for _ in range(n_calls)].pop()
+        planned = prepare(query, table, time="ts", params=k1.params(100))
+        schema = planned.schema(planned.tables.outputs[0].name)
 
-    tasks: dict[str, Task] = {"planning": calls(pa.table(k1.generate(100, 1)), 20)}
+        def matches() -> pa.Table:
+            return pa.Table.from_batches([found.rows for found in run(planned.tables, planned.opened)], schema)
+
+        return lambda: [matches() for _ in range(n_calls)].pop()
+
+    tasks: dict[str, Task] = {"one event": calls(pa.table(k1.generate(100, 1)), 20)}
     longest = k1.generate(100, max(LENGTHS))
     for n_events, n_calls in LENGTHS.items():
         columns = {name: column[:n_events] for name, column in longest.items()}
         tasks[str(n_events)] = calls(pa.table(columns), n_calls)
         k1.check(tasks[str(n_events)](), k1.loop(columns, 100), f"{n_events:,} events")
     seconds = take_turns(tasks, 5)
-    planning = statistics.median(seconds["planning"]) / 20
-    rates = {n: n / (statistics.median(seconds[str(n)]) / n_calls - planning) / 1e6 for n, n_calls in LENGTHS.items()}
+    loading = statistics.median(seconds["one event"]) / 20
+    rates = {n: n / (statistics.median(seconds[str(n)]) / n_calls - loading) / 1e6 for n, n_calls in LENGTHS.items()}
     spread = 1 - min(rates.values()) / max(rates.values())
     return [
         Row(
-            f"Query 7, {' / '.join(f'{n:,}' for n in rates)} events, planning not counted",
+            f"Query 7, {' / '.join(f'{n:,}' for n in rates)} events, planning and loading not counted",
             f"{' / '.join(f'{rate:.1f}' for rate in rates.values())} M events/s",
             f"within {FLAT:.0%}",
             spread <= FLAT,
-            {"lengths": list(rates), "rates": list(rates.values()), "planning_seconds": planning, "cpu_seconds": seconds},
+            {"lengths": list(rates), "rates": list(rates.values()), "loading_seconds": loading, "cpu_seconds": seconds},
         )
     ]
 

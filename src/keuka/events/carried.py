@@ -18,7 +18,6 @@ class CarriedColumn:
 
     def __init__(self, arrow: pa.DataType, where: str) -> None:
         """`where` names the stream and the column in messages."""
-        _check_type(arrow, where)
         self._arrow = arrow
         self._where = where
         self._numbers: list[Int64Array] = []  # ascending
@@ -83,7 +82,7 @@ class CarriedColumn:
         return self._numbers[0], self._values[0]
 
 
-def _check_type(arrow: pa.DataType, where: str) -> None:
+def check_type(arrow: pa.DataType, where: str) -> None:
     """Arrow has types that it can neither join nor pick from; said before a run begins, not when the first match is there."""
     try:
         pa.concat_arrays([pa.nulls(1, arrow), pa.nulls(1, arrow)]).take(pa.array([1, 0])).cast(arrow)

@@ -13,7 +13,6 @@ from functools import partial
 import numpy as np
 
 from keuka.kernel.bytecode import Op
-from keuka.kernel.layout import check
 from keuka.kernel.strings import StringTable
 
 FREE = -2  # in place of a stream: the row is not in use
@@ -111,9 +110,9 @@ class Forest:
     def load(self, query, arrays, texts, sources, names, fallible, since):
         """Add a query. `sources` are (name, columns), `names` of all streams, `fallible` the texts of its programs, for messages.
 
-        Only matches of contributors that ended after `since` are its own.
+        The arrays were compiled in this process, or checked when they were read (`layout.check`). Only matches of contributors that
+        ended after `since` are the query's own.
         """
-        check(arrays, texts)
         assert query not in self.queries
         loading = _Loading(self, arrays, texts, fallible, since)
         try:

@@ -69,7 +69,14 @@ def run(
                 on_progress(Progress(sum(runner.n_seen.values()), usage.n_instances, usage.most_instances, runner.n_bytes))
             yield from found
             n_found = sum([batch.rows.num_rows for batch in found])
-            n_rows = min(2 * n_rows, most_rows) if n_found < MANY_MATCHES else max(n_rows // 4, 1)
+            n_rows = min(next_rows(n_rows, n_found), most_rows)
+
+
+def next_rows(n_rows: int, n_found: int) -> int:
+    """How many events the next step may have, after one of `n_rows` that gave `n_found` matches: their number may grow by the square."""
+    if n_found >= MANY_MATCHES:
+        return max(n_rows // 4, 1)
+    return (4 if n_found < MANY_MATCHES // 16 else 2) * n_rows
 
 
 def can_divide(tables: Tables) -> bool:

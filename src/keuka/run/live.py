@@ -26,7 +26,7 @@ from keuka.events.matches import result_schema
 from keuka.events.order import common_axis
 from keuka.events.sources import OpenStream
 from keuka.run import memory
-from keuka.run.embedded import FEWEST_ROWS, MANY_MATCHES, MOST_ROWS
+from keuka.run.embedded import FEWEST_ROWS, MOST_ROWS, next_rows
 from keuka.run.runner import MatchBatch, Runner, Usage
 from keuka.schema import StreamType, TimeAxis
 
@@ -302,8 +302,7 @@ class Live:
         self.is_in_doubt = True
         while step := self.frontiers.step(frontier, self._wanted, self._n_rows):
             n_found = self._collect(self.runner.process(step)) if self.runner is not None else 0
-            # As in a run over files: a query can have many more matches than events.
-            self._n_rows = min(2 * self._n_rows, MOST_ROWS) if n_found < MANY_MATCHES else max(self._n_rows // 4, 1)
+            self._n_rows = min(next_rows(self._n_rows, n_found), MOST_ROWS)
             self._check_kernel_memory()
         self.is_in_doubt = False
         if self.memory_limit is not None and self.n_bytes > self.memory_limit:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from keuka.automaton.tables import TYPE_CODES, OutputColumns, SourceColumns, Tables, damaged_tables
 from keuka.errors import KeukaError, data_error
-from keuka.events.carried import CarriedColumn
+from keuka.events.carried import CarriedColumn, check_type
 from keuka.events.clocks import show_time
 from keuka.events.columns import ByteArray, Int32Array, Int64Array, UnfitError, check_text, damaged, from_kernel, to_kernel
 from keuka.events.contributors import Contributors, Leaves
@@ -159,8 +159,9 @@ class Runner:
 
     def _add_carrier(self, stream: str, column: str) -> None:
         if (stream, column) not in self.carriers:
-            attribute = self._attribute(stream, column)
-            self.carried.append(CarriedColumn(attribute.arrow, place(stream, None, None, column)))
+            attribute, where = self._attribute(stream, column), place(stream, None, None, column)
+            check_type(attribute.arrow, where)
+            self.carried.append(CarriedColumn(attribute.arrow, where))
             self.carriers[stream, column] = len(self.carried) - 1
 
     def unload(self, query: str) -> None:
