@@ -46,7 +46,7 @@ def batch_sizes() -> list[Row]:
 
 
 def stream_lengths() -> list[Row]:
-    """The beginning of a stream takes as long per event as all of it. Planning does not count, nor does loading, as measured with one event."""
+    """The beginning of a stream takes as long per event as all of it. Planning and loading, measured with one event, do not count."""
     query = keuka.cel(k1.QUERY)
 
     def calls(table: pa.Table, n_calls: int) -> Task:
