@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Mapping
 from functools import partial
 
 import pyarrow as pa
@@ -69,7 +70,7 @@ def two_threads() -> list[Row]:
     ]
 
 
-def _two_threads(what: str, query: keuka.Query, table: pa.Table, time: str, params: dict[str, object], least: float | None) -> list[Row]:
+def _two_threads(what: str, query: keuka.Query, table: pa.Table, time: str, params: Mapping[str, object], least: float | None) -> list[Row]:
     tasks: dict[str, Task] = {str(n): partial(keuka.match, query, table, time=time, params=params, threads=n) for n in (1, 2)}
     found = [task() for task in tasks.values()]
     one, two = (matches.sort_by([(name, "ascending") for name in matches.column_names]) for matches in found)
