@@ -134,7 +134,7 @@ def _put(runner: Runner, kernel: Sequence[tuple[str, pa.Table]]) -> None:
 def _continued(rule: RuleSpec, old: RuleState, live: Live, is_own: bool) -> LoadedRule | None:
     """The rule with the tables of the snapshot; None if it now means something else."""
     tables = compiled.from_bytes(old.tables)
-    if bool(tables.arrays["settings"][2]) != old.contributors:
+    if tables.contributors != old.contributors:
         raise checkpoints.damaged(f"the tables of rule `{rule.name}` are another rule's")
     if is_own:
         planned = plan_rule(rule, live)

@@ -34,6 +34,7 @@ class Published:
     name: str
     input: Operator = field(compare=False)
     span: Span | None = field(default=None, compare=False, repr=False)
+    named: bool = True  # by a query; False for a part of a query that the plan cuts out: its events are no primitive ones
 
     @property
     def schema(self) -> Schema:
@@ -76,7 +77,8 @@ class Union:
 class Next:
     """Each first event with the first events that follow it and satisfy `skip`, kept if they satisfy `take`.
 
-    Payload: the first input's attributes, then the second's. `skip` and `take` use sides 0 and 1 and DUR.
+    Payload: the first input's attributes, then the second's. `skip` and `take` use sides 0 and 1 and DUR. Of simultaneous events all
+    are the first, unless `by_history` says that those with the earliest history are (SEMANTICS 3).
     """
 
     first: Operator
@@ -85,6 +87,7 @@ class Next:
     take: Expression
     schema: Schema
     span: Span | None = field(default=None, compare=False, repr=False)
+    by_history: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ class Fold:
 
     Payload: the first input's attributes as they were, then the same attributes after the latest step. `skip`, `step` and
     `update` use sides 0 (the starting event), 1 (the candidate), 2 (the values after the previous step) and DUR (in predicates).
-    `update` has one expression per attribute of the first input.
+    `update` has one expression per attribute of the first input. `by_history` as for Next.
     """
 
     first: Operator
@@ -103,6 +106,7 @@ class Fold:
     update: tuple[Expression, ...]
     schema: Schema
     span: Span | None = field(default=None, compare=False, repr=False)
+    by_history: bool = False
 
 
 Operator = Source | Published | Filter | Map | Union | Next | Fold

@@ -7,8 +7,9 @@ No epochs are processed here, no instances kept: each definition is a loop over 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from keuka.algebra import values
 from keuka.algebra.operators import Filter, Fold, Map, Next, Operator, Published, Source, Union
@@ -20,19 +21,33 @@ from keuka.schema import MAX_TICK
 
 @dataclass(frozen=True)
 class Event:
-    """A payload and its header; `contributors` are the (stream, row) pairs of the source events behind it, in order."""
+    """A payload and its header; `contributors` are the (stream, row) pairs of the source events behind it, in order.
+
+    `history` are the starts and ends of the primitive events in it: those read from a named stream.
+    """
 
     payload: tuple[Value, ...]
     start: int
     end: int
     contributors: tuple[tuple[str, int], ...] = ()
+    history: tuple[int, ...] = ()
 
     def follows(self, other: Event) -> bool:
         return self.start > other.end
 
     def then(self, candidate: Event, payload: tuple[Value, ...]) -> Event:
         """The concatenation with a later event, under a given payload."""
-        return Event(payload, self.start, candidate.end, self.contributors + candidate.contributors)
+        contributors, history = self.contributors + candidate.contributors, self.history + candidate.history
+        return Event(payload, self.start, candidate.end, contributors, history)
+
+    def as_primitive(self) -> Event:
+        return replace(self, history=(self.start, self.end))
+
+
+def earliest(events: Sequence[Event]) -> list[Event]:
+    """The minimal ones of the history order: from the end, the smaller value at the first difference; the longer if there is none."""
+    keys = [(*reversed(event.history), math.inf) for event in events]
+    return [event for event, key in zip(events, keys, strict=True) if key == min(keys)]
 
 
 def evaluate(operator: Operator, streams: Mapping[str, Sequence[Event]]) -> list[Event]:
@@ -43,9 +58,10 @@ def evaluate(operator: Operator, streams: Mapping[str, Sequence[Event]]) -> list
 def _events(operator: Operator, streams: Mapping[str, Sequence[Event]]) -> Iterator[Event]:
     match operator:
         case Source():
-            yield from streams[operator.stream]
+            yield from [event.as_primitive() for event in streams[operator.stream]]
         case Published():
-            yield from evaluate(operator.input, streams)
+            events = evaluate(operator.input, streams)
+            yield from [event.as_primitive() for event in events] if operator.named else events
         case Filter():
             yield from _filter(operator, evaluate(operator.input, streams))
         case Map():
@@ -68,12 +84,12 @@ def _filter(operator: Filter, events: list[Event]) -> Iterator[Event]:
 def _map(operator: Map, events: list[Event]) -> Iterator[Event]:
     for event in events:
         payload = _payload(operator.items, (event.payload,), event)
-        yield Event(payload, event.start, event.end, event.contributors)
+        yield replace(event, payload=payload)
 
 
 def _next(operator: Next, firsts: list[Event], seconds: list[Event]) -> Iterator[Event]:
     for first in firsts:
-        for second in _first_following(first, seconds, operator.skip, first.payload):
+        for second in _first_following(first, seconds, operator, first.payload):
             joined = first.then(second, first.payload + second.payload)
             if _holds(operator.take, (first.payload, second.payload), joined):
                 yield joined
@@ -98,7 +114,7 @@ def _fold(operator: Fold, firsts: list[Event], seconds: list[Event]) -> Iterator
 def _step(operator: Fold, run: _Run, seconds: list[Event]) -> Iterator[_Run]:
     """The elements of T(n+1) that an element of T(n) gives."""
     first = run.origin.payload
-    for second in _first_following(run.event, seconds, operator.skip, first, run.last):
+    for second in _first_following(run.event, seconds, operator, first, run.last):
         sides = (first, second.payload, run.last)
         joined = run.event.then(second, ())
         if _holds(operator.step, sides, joined):
@@ -107,18 +123,18 @@ def _step(operator: Fold, run: _Run, seconds: list[Event]) -> Iterator[_Run]:
 
 
 def _first_following(
-    event: Event, seconds: list[Event], skip: Expression, first: tuple[Value, ...], last: tuple[Value, ...] = ()
+    event: Event, seconds: list[Event], operator: Next | Fold, first: tuple[Value, ...], last: tuple[Value, ...] = ()
 ) -> list[Event]:
-    """The first of C in the interval model: the events that follow and satisfy `skip`, those with the smallest `end`.
+    """The first of C: the events that follow and satisfy `skip`, those with the smallest `end`; in the history model the earliest of them.
 
     `skip` is evaluated for all candidates of the deciding epoch and for none of later ones: an overflow there is one
     that nobody who reads the stream in order would have met.
     """
     candidates = [second for second in seconds if second.follows(event)]
     for _, epoch in itertools.groupby(candidates, key=lambda candidate: candidate.end):
-        found = [second for second in epoch if _holds(skip, (first, second.payload, last), event.then(second, ()))]
+        found = [second for second in epoch if _holds(operator.skip, (first, second.payload, last), event.then(second, ()))]
         if found:
-            return found
+            return earliest(found) if operator.by_history else found
     return []
 
 

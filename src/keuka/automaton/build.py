@@ -19,6 +19,7 @@ from keuka.schema import MAX_TICK
 def build(operator: Operator) -> Automaton:
     """The automaton whose output is the operator's. Right operands must be unary over a leaf."""
     ports: list[str] = []
+    primitive: list[bool] = []
     starts: list[Start] = []
     states: list[State] = []
 
@@ -26,6 +27,7 @@ def build(operator: Operator) -> Automaton:
         name = stream_name(leaf)
         if name not in ports:
             ports.append(name)
+            primitive.append(isinstance(leaf, Source) or leaf.named)
         return ports.index(name)
 
     def connect(node: Operator, edge: Edge, tag: int) -> None:
@@ -44,13 +46,13 @@ def build(operator: Operator) -> Automaton:
             tag_of_second = tag + n_leaves(node.first)
             index = len(states)
             state = State(port_of(leaf), steps, node.first.schema, node.second.schema, node.skip, take, update, edge, tag_of_second)
-            states.append(replace(state, window=window_of(state, states)))
+            states.append(replace(state, by_history=node.by_history, window=window_of(state, states)))
             connect(node.first, Edge((), index), tag)
         else:
             starts.append(Start(port_of(node), edge, tag))
 
     connect(operator, Edge((), OUTPUT), 0)
-    return Automaton(tuple(ports), tuple(starts), tuple(states), operator.schema)
+    return Automaton(tuple(ports), tuple(primitive), tuple(starts), tuple(states), operator.schema)
 
 
 def stream_name(leaf: Source | Published) -> str:

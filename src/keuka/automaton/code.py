@@ -18,6 +18,9 @@ from keuka.automaton.signatures import edge_label, slot_identity, state_signatur
 from keuka.expressions import CANDIDATE, FIRST, LAST, Call, Column, Expression, can_fail, columns, conjunction, conjuncts, sides
 from keuka.schema import Type
 
+# How a state or a start reads its stream (`reading` in the tables).
+PRIMITIVE, BY_HISTORY = 1, 2
+
 Place = tuple[int, int]  # (side, index) of a value an instance binds
 
 
@@ -71,6 +74,7 @@ class StateCode:
     slots: tuple[tuple[Type, int], ...]  # type, and which value of the tuple it holds (`slot_identity`)
     keys: tuple[tuple[int, int, bool, int], ...]  # (column of the stream, slot, is it a double?, component of the plan's key or -1)
     window: int
+    reading: int
     edge: EdgeCode
     signature: bytes
 
@@ -79,6 +83,7 @@ class StateCode:
 class StartCode:
     stream: str
     gate: int
+    reading: int
     edge: EdgeCode
 
 
@@ -322,7 +327,8 @@ class _Generator:
         asm = Assembler(self.pool)
         self.follow(asm, Edge(steps[n_leading:], start.edge.target), self.event(asm, start.port), start.tag)
         label = edge_label(self.identities[start.port], start.edge, start.tag)
-        return StartCode(self.automaton.ports[start.port], gate, EdgeCode(asm.program(), start.edge.target, label))
+        reading = int(self.automaton.primitive[start.port])
+        return StartCode(self.automaton.ports[start.port], gate, reading, EdgeCode(asm.program(), start.edge.target, label))
 
     def follow(self, asm: Assembler, edge: Edge, values: Tuple, tag: int) -> None:
         """Code of a forward edge for a tuple."""
@@ -362,7 +368,8 @@ class _Generator:
         components = {ordinal: component for component, ordinal in enumerate(self.ordinals[index] if self.ordinals else ())}
         keys = tuple([(*self.key(state, needs, own, other), components.get(i, -1)) for i, (other, own) in enumerate(conditions.keys)])
         stream = self.automaton.ports[state.port]
-        return StateCode(stream, asm.program(), gate, tuple(slots), keys, state.window, self.edge(index), signature)
+        reading = int(self.automaton.primitive[state.port]) | BY_HISTORY * state.by_history
+        return StateCode(stream, asm.program(), gate, tuple(slots), keys, state.window, reading, self.edge(index), signature)
 
     def edge(self, index: int) -> EdgeCode:
         """The forward edge of a state, a program of its own: states that several queries share have one for each of them."""

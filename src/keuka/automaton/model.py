@@ -62,6 +62,7 @@ class State:
     update: tuple[Expression, ...] | None
     edge: Edge
     tag: int
+    by_history: bool = False  # of simultaneous candidates, are only those with the earliest history the next?
     window: int = MAX_TICK  # a candidate that makes DUR larger leads to no result
 
 
@@ -70,6 +71,7 @@ class Automaton:
     """States are numbered so that an edge leads to a smaller number; ports name the streams that are read."""
 
     ports: tuple[str, ...]
+    primitive: tuple[bool, ...]  # by port: are its events primitive ones, or parts of a query that was cut?
     starts: tuple[Start, ...]
     states: tuple[State, ...]
     schema: Schema

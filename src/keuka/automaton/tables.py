@@ -62,6 +62,19 @@ class Tables:
     fallible: tuple[str, ...]  # by program: the expressions in it that can overflow, for messages
     partition: Mapping[str, tuple[str, ...]] | None  # by source: the key that divides its rows; a source left out is divided at will
 
+    @property
+    def contributors(self) -> bool:
+        """Do results have the columns `_id` and `_contributors`?"""
+        return bool(self.arrays["settings"][2] & 1)
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """What must be known of the events behind a match: which they are, and, to choose the first of simultaneous ones, their times."""
+
+    contributors: bool
+    by_history: bool
+
 
 @dataclass(frozen=True)
 class OperatorColumns:
@@ -79,7 +92,7 @@ def assemble(
     outputs: Sequence[OutputColumns],
     pool: Pool,
     derived: Derived,
-    contributors: bool,
+    lineage: Lineage,
     partition: Mapping[str, tuple[str, ...]] | None,
 ) -> Tables:
     """Number everything and put it into arrays."""
@@ -97,7 +110,7 @@ def assemble(
     rows["constant"] = list(pool.constants)
     rows["constant_text"] = list(pool.constant_texts)
     rows["set"] = list(pool.sets)
-    rows["settings"] = [VERSION, len(sources), int(contributors)]
+    rows["settings"] = [VERSION, len(sources), int(lineage.contributors) + 2 * int(lineage.by_history)]
     arrays = {name: _array(name, values) for name, values in rows.items()}
     return Tables(arrays, tuple(pool.texts), tuple(sources), tuple(outputs), tuple(streams), tuple(pool.fallible), partition)
 
@@ -108,12 +121,12 @@ def _add_operator(rows: dict[str, list[Any]], operator: OperatorColumns, streams
     rows["operator"].append((*sizes, *_words(operator.signature)))
     rows["port"].extend([streams.index(name) for name in code.ports])
     for start in code.starts:
-        rows["start"].append((streams.index(start.stream), start.gate, len(rows["edge"])))
+        rows["start"].append((streams.index(start.stream), start.gate, len(rows["edge"]), start.reading))
         rows["edge"].append(_edge(start.edge, first_state))
     for state in code.states:
         slots, keys = (len(rows["slot"]), len(state.slots)), (len(rows["key"]), len(state.keys))
         place = (streams.index(state.stream), state.program, state.gate)
-        rows["state"].append((*place, *slots, *keys, state.window, len(rows["edge"]), *_words(state.signature)))
+        rows["state"].append((*place, *slots, *keys, state.window, len(rows["edge"]), *_words(state.signature), state.reading))
         rows["edge"].append(_edge(state.edge, first_state))
         rows["slot"].extend((TYPE_CODES[type_], identity) for type_, identity in state.slots)
         rows["key"].extend((column, slot, int(is_double), component) for column, slot, is_double, component in state.keys)

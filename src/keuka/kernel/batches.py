@@ -275,12 +275,12 @@ def compute_fires(machine: Machine, leader: Machine, port: int64_t, low: int64_t
     memset(fires + low, 0, high - low)
     for i in range(machine.group_rows[6 * group + 4], machine.group_rows[6 * group + 4] + machine.group_rows[6 * group + 5]):
         start = machine.group_starts[i]
-        if machine.start_rows[3 * start] != machine.group_ports[port]:
+        if machine.start_rows[4 * start] != machine.group_ports[port]:
             continue
-        if machine.start_rows[3 * start + 1] < 0:
+        if machine.start_rows[4 * start + 1] < 0:
             memset(fires + low, 1, high - low)
             return
-        gate = cython.address(leader.columns[machine.start_rows[3 * start + 1]])
+        gate = cython.address(leader.columns[machine.start_rows[4 * start + 1]])
         for row in range(low, high):
             fires[row] |= (gate.values[row] != 0) & (gate.flags[row] == 0)
 

@@ -17,6 +17,7 @@ from cython.cimports.keuka.kernel.bytecode import (
     canonical_double,
     evaluate_one,
 )
+from cython.cimports.keuka.kernel.history import rank_rows
 from cython.cimports.keuka.kernel.instances import (
     BORN,
     FINISH,
@@ -100,30 +101,25 @@ def run_epoch(machine: Machine, group: int64_t) -> Status:
     p: int64_t
     row: int64_t
     state: int64_t
-    position: int64_t
-    hash_: uint64_t
     status: Status
     machine.single = False
     machine.epoch += 1
+    machine.epoch_began = machine.epoch
     for i in range(live.size):
         state = live.data[i]
         pool = cython.address(machine.pools[state])
         if pool.n_live == 0:
             continue
         view = cython.address(machine.streams[pool.stream].view)
-        owner = machine.streams[pool.stream].owner_data
+        if pool.by_history and view.high - view.low > 1:
+            status = meet_by_history(machine, state, pool, view)
+            if status != Status.FINE:
+                return status
+            continue
         for row in range(view.low, view.high):
-            hash_ = pool.hashes[row]
-            if hash_ == 0 or (owner != cython.NULL and owner[row] != machine.shard):
-                continue
-            position = home_of(pool, hash_)
-            while pool.entries[position].hash != 0:
-                if pool.entries[position].hash == hash_ and has_key(machine, pool, position, hash_, row):
-                    status = probe(machine, state, pool, view, row, position)
-                    if status != Status.FINE:
-                        return status
-                    break
-                position = (position + 1) & (pool.n_entries - 1)
+            status = meet_candidate(machine, state, pool, view, row)
+            if status != Status.FINE:
+                return status
     for p in range(first, first + machine.group_rows[6 * group + 1]):
         view = cython.address(machine.streams[machine.group_ports[p]].view)
         owner = machine.streams[machine.group_ports[p]].owner_data
@@ -138,6 +134,42 @@ def run_epoch(machine: Machine, group: int64_t) -> Status:
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
+def meet_by_history(machine: Machine, state: int64_t, pool: cython.pointer(Pool), view: cython.pointer(View)) -> Status:
+    """Those with the earliest history come first; who was next for an instance leaves nothing of it for those with later ones."""
+    i: int64_t
+    status: Status
+    if not rank_rows(machine, view, pool.primitive):
+        return Status.NO_MEMORY
+    for i in range(view.high - view.low):
+        if i == 0 or machine.ranked.data[2 * i + 1] != machine.ranked.data[2 * i - 1]:
+            machine.epoch += 1
+        status = meet_candidate(machine, state, pool, view, machine.ranked.data[2 * i])
+        if status != Status.FINE:
+            return status
+    return Status.FINE
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def meet_candidate(machine: Machine, state: int64_t, pool: cython.pointer(Pool), view: cython.pointer(View), row: int64_t) -> Status:
+    """One of several simultaneous events meets the instances of its key."""
+    owner: cython.pointer(cython.const[uint8_t]) = machine.streams[pool.stream].owner_data
+    hash_: uint64_t = pool.hashes[row]
+    position: int64_t
+    if hash_ == 0 or (owner != cython.NULL and owner[row] != machine.shard):
+        return Status.FINE
+    position = home_of(pool, hash_)
+    while pool.entries[position].hash != 0:
+        if pool.entries[position].hash == hash_ and has_key(machine, pool, position, hash_, row):
+            return probe(machine, state, pool, view, row, position)
+        position = (position + 1) & (pool.n_entries - 1)
+    return Status.FINE
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
 def run_starts(machine: Machine, group: int64_t, stream: int64_t, row: int64_t) -> Status:
     i: int64_t
     start: int64_t
@@ -146,20 +178,21 @@ def run_starts(machine: Machine, group: int64_t, stream: int64_t, row: int64_t) 
     status: Status
     for i in range(machine.group_rows[6 * group + 4], machine.group_rows[6 * group + 4] + machine.group_rows[6 * group + 5]):
         start = machine.group_starts[i]
-        if machine.start_rows[3 * start] != stream:
+        if machine.start_rows[4 * start] != stream:
             continue
-        if machine.start_rows[3 * start + 1] >= 0:
-            gate = cython.address(machine.columns[machine.start_rows[3 * start + 1]])
+        if machine.start_rows[4 * start + 1] >= 0:
+            gate = cython.address(machine.columns[machine.start_rows[4 * start + 1]])
             if gate.values[row] == 0 or gate.flags[row] != 0:
                 continue
         node = -1
         status = follow_edge(
             machine,
-            machine.edge_rows[3 * machine.start_rows[3 * start + 2]],
+            machine.edge_rows[3 * machine.start_rows[4 * start + 2]],
             cython.address(machine.streams[stream].view),
             row,
             cython.NULL,
             cython.NULL,
+            (machine.start_rows[4 * start + 3] & 1) != 0,
             cython.address(node),
         )
         if status != Status.FINE:
@@ -239,7 +272,9 @@ def probe(
         if beyond(words[START], tick, pool.window):
             machine.affected = True
         else:
+            machine.only_skip = pool.by_history and machine.epoch_began <= words[MARK] < machine.epoch
             status = meet(machine, state, pool, words, view, row)
+            machine.only_skip = False
             if status != Status.FINE:
                 return status
         if machine.affected:
@@ -290,6 +325,8 @@ def meet(
                 pc = ins[3]
                 continue
         elif ins[0] == AFFECT:
+            if machine.only_skip:
+                return Status.FINE
             machine.affected = True
             pool.n_affected += 1
         elif ins[0] == FORWARD:
@@ -297,13 +334,13 @@ def meet(
             edge = pool.first_edge
             while edge >= 0:
                 if machine.edge_rows[3 * edge + 1] == INT64_MIN or words[BORN] > machine.edge_rows[3 * edge + 1]:
-                    status = follow_edge(machine, machine.edge_rows[3 * edge], view, row, words, pool, cython.address(node))
+                    status = follow_edge(machine, machine.edge_rows[3 * edge], view, row, words, pool, pool.primitive, cython.address(node))
                     if status != Status.FINE:
                         return status
                 edge = machine.edge_rows[3 * edge + 2]
         elif ins[0] == EMIT:
             if machine.track and node < 0:
-                node = new_node(machine, view, row, words[LINEAGE], ins[1])
+                node = new_node(machine, view, row, words[LINEAGE], ins[1], pool.primitive)
                 if node < 0:
                     return Status.NO_MEMORY
             status = emit(machine, ins, frame, view, row, words[START], words[BORN], node)
@@ -334,6 +371,7 @@ def follow_edge(
     row: int64_t,
     words: cython.pointer(cython.const[int64_t]),
     pool: cython.pointer(Pool),
+    primitive: cython.bint,
     node: cython.pointer(int64_t),
 ) -> Status:
     """Run a forward edge for an instance and the candidate it took, or for an event alone (`words` is NULL).
@@ -372,7 +410,7 @@ def follow_edge(
                 continue
         elif ins[0] == EMIT:
             if machine.track and node[0] < 0:
-                node[0] = new_node(machine, view, row, parent, ins[1])
+                node[0] = new_node(machine, view, row, parent, ins[1], primitive)
                 if node[0] < 0:
                     return Status.NO_MEMORY
             status = emit(machine, ins, frame, view, row, start, born, node[0])
@@ -495,7 +533,7 @@ def add_later(machine: Machine, state: int64_t, words: cython.pointer(cython.con
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def new_node(machine: Machine, view: cython.pointer(View), row: int64_t, parent: int64_t, tag: int64_t) -> int64_t:
+def new_node(machine: Machine, view: cython.pointer(View), row: int64_t, parent: int64_t, tag: int64_t, primitive: cython.bint) -> int64_t:
     """The node of `parent`'s contributors followed by the event's; leaves are (-2 - stream, number of the event, 0)."""
     nodes: cython.pointer(Buffer) = cython.address(machine.nodes)
     right: int64_t = view.lineage[row]
@@ -503,9 +541,20 @@ def new_node(machine: Machine, view: cython.pointer(View), row: int64_t, parent:
         if not push(nodes, -2 - view.number) or not push(nodes, right) or not push(nodes, 0):
             return -1
         right = nodes.size // 3 - 1
+        if machine.by_history and not push_times(machine, 1, 0):
+            return -1
+    if machine.by_history and not push_times(machine, view.starts[row] if primitive else 1, view.ends[row] if primitive else 0):
+        return -1
     if not push(nodes, parent) or not push(nodes, right) or not push(nodes, tag):
         return -1
     return nodes.size // 3 - 1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def push_times(machine: Machine, start: int64_t, end: int64_t) -> cython.bint:
+    return push(cython.address(machine.times), start) and push(cython.address(machine.times), end)
 
 
 @cython.cfunc
@@ -529,7 +578,7 @@ def end_epoch(machine: Machine) -> Status:
             if entry.hash == hash_:
                 j = 0
                 while j < entry.n:
-                    if (pool.data + entry.block + j * pool.width)[MARK] == machine.epoch:
+                    if (pool.data + entry.block + j * pool.width)[MARK] >= machine.epoch_began:
                         remove_instance(pool, entry, j)
                     else:
                         j += 1

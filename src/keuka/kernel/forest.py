@@ -71,9 +71,10 @@ class Forest:
         self.stream = Arena(3)  # (0 a source, 1 an operator's output; number of columns; depth)
         self.column = Arena(4)  # (stream, program of a derived one or -1, must it hold?, place among its stream's columns)
         self.hash = Arena(4)  # (stream, first key, number of keys, gate or -1): hashes of candidates' keys
-        self.state = Arena(10)  # (stream, program, hash, slots, first slot type, first key, keys, window, first edge, serial number)
+        # (stream, program, hash, slots, first slot type, first key, keys, window, first edge, serial number, reading)
+        self.state = Arena(11)
         self.edge = Arena(3)  # (program, since, next edge of the same state or -1)
-        self.start = Arena(3)  # (stream, gate, edge)
+        self.start = Arena(4)  # (stream, gate, edge, reading)
         self.program = Arena(3)  # (first instruction, instructions, registers)
         self.hash_key = Arena(2)  # (column, is it a double?)
         self.key = Arena(3)  # (column, slot, is it a double?)
@@ -87,7 +88,8 @@ class Forest:
         self.published = {}  # name -> (what computes it, stream, {column: place})
         self.queries = {}  # name -> what it holds, in the order it was taken
         self.outputs = {}  # name -> streams of its operators
-        self.tracking = set()  # queries that want contributors
+        self.tracking = set()  # queries that want to know the events behind their matches
+        self.ordering = set()  # those of them that choose by history, and want their times
         self.names = {}  # stream -> its name
         self.fallible = {}  # program -> the expressions in it that can overflow
         self.identities = {}  # state -> {identity of a slot: its number}
@@ -124,12 +126,15 @@ class Forest:
         self.outputs[query] = loading.streams[len(sources) :]  # by operator
         if arrays["settings"][2]:
             self.tracking.add(query)
+        if arrays["settings"][2] & 2:
+            self.ordering.add(query)
         self.version += 1
 
     def unload(self, query):
         self._release(self.queries.pop(query))
         del self.outputs[query]
         self.tracking.discard(query)
+        self.ordering.discard(query)
         self.version += 1
         if self._n_garbage > LEAST_GARBAGE and 2 * self._n_garbage > self.code.size:
             self.compact()
@@ -241,12 +246,12 @@ class Forest:
         del self.groups[ports]
 
     def new_state(self):
-        return self.state.add([FREE] * 10)
+        return self.state.add([FREE] * 11)
 
     def set_state(self, state, ports, signature, row, identities):
-        """Fill in a new state: (stream, program, hash, slots, first slot type, first key, keys, window)."""
+        """Fill in a new state: (stream, program, hash, slots, first slot type, first key, keys, window, reading)."""
         self._serial += 1
-        self.state.rows[state] = (*row, -1, self._serial)
+        self.state.rows[state] = (*row[:8], -1, self._serial, row[8])
         self.identities[state] = identities
         self.signatures[state] = (signature, ports)
         self._by_signature.setdefault((signature, ports), []).append(state)
@@ -289,8 +294,8 @@ class Forest:
         self._drop_program(self.edge.rows[edge, 0])
         self.edge.remove(edge)
 
-    def add_start(self, ports, stream, gate, program):
-        start = self.start.add((stream, gate, self.edge.add((program, np.iinfo(np.int64).min, -1))))
+    def add_start(self, ports, stream, gate, program, reading):
+        start = self.start.add((stream, gate, self.edge.add((program, np.iinfo(np.int64).min, -1)), reading))
         self.groups[ports].starts.append(start)
         return start
 
@@ -488,7 +493,7 @@ class _Loading:
         """What the edges into a state would be, if it were `target`."""
         arrays = self.arrays
         for s in starts:
-            stream, _, edge = arrays["start"][s].tolist()
+            stream, _, edge, _ = arrays["start"][s].tolist()
             if arrays["edge"][edge, 1] == state:
                 yield ("start", ports, self.streams[stream], *arrays["edge"][edge, 2:].tolist(), target)
         for s, number in numbers.items():
@@ -503,7 +508,7 @@ class _Loading:
 
     def _fill_state(self, ports, s, number):
         forest, arrays = self.forest, self.arrays
-        stream, program, gate, first_slot, n_slots, first_key, n_keys, window, _, *signature = arrays["state"][s].tolist()
+        stream, program, gate, first_slot, n_slots, first_key, n_keys, window, _, *signature, reading = arrays["state"][s].tolist()
         keys = arrays["key"][first_key : first_key + n_keys].copy()
         keys[:, 0] = self.columns[keys[:, 0]]
         hashed = tuple([(column, is_double) for column, _, is_double, _ in keys.tolist()])
@@ -516,7 +521,7 @@ class _Loading:
         made = forest.add_program(code, self._operands(program), n_registers, self.fallible[program])
         types = forest.slot_type.extend(arrays["slot"][first_slot : first_slot + n_slots, 0])
         forest.key_slots[number] = [slot for _, slot, _, component in sorted(keys.tolist(), key=lambda k: k[3]) if component >= 0]
-        row = (on, made, hash_, n_slots, types, forest.key.extend(keys[:, :3]), n_keys, window)
+        row = (on, made, hash_, n_slots, types, forest.key.extend(keys[:, :3]), n_keys, window, reading)
         forest.set_state(number, ports, tuple(signature), row, self._identities(s))
 
     def _add_edge_of_state(self, s, numbers):
@@ -534,7 +539,7 @@ class _Loading:
         self.hold(("edge", numbers[s], *label, numbers[target]), make, _columns_read(code))
 
     def _add_start(self, ports, s, numbers):
-        stream, gate, edge = self.arrays["start"][s].tolist()
+        stream, gate, edge, reading = self.arrays["start"][s].tolist()
         program, target, *label = self.arrays["edge"][edge].tolist()
         gate = -1 if gate < 0 else int(self.columns[gate])
 
@@ -542,7 +547,7 @@ class _Loading:
 
         def make():
             made = self.forest.add_program(code, self._operands(program), n_registers, self.fallible[program])
-            return self.forest.add_start(ports, self.streams[stream], gate, made)
+            return self.forest.add_start(ports, self.streams[stream], gate, made, reading)
 
         self.hold(("start", ports, self.streams[stream], *label, numbers[target]), make, [gate, *_columns_read(code)])
 

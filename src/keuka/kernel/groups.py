@@ -155,10 +155,10 @@ def place_hashes(machine: Machine, group: int64_t) -> cython.pointer(Sieve):
     pool: cython.pointer(Pool)
     for i in range(first, first + n):
         pool = cython.address(machine.pools[machine.group_states[i]])
-        which = machine.state_rows[10 * machine.group_states[i] + 2]
+        which = machine.state_rows[11 * machine.group_states[i] + 2]
         pool.hashes = machine.hashes[which].data
-        same = same and which == machine.state_rows[10 * machine.group_states[first] + 2]
-    return cython.address(machine.hashes[machine.state_rows[10 * machine.group_states[first] + 2]].sieve) if same else cython.NULL
+        same = same and which == machine.state_rows[11 * machine.group_states[first] + 2]
+    return cython.address(machine.hashes[machine.state_rows[11 * machine.group_states[first] + 2]].sieve) if same else cython.NULL
 
 
 @cython.cfunc

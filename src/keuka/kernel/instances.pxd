@@ -37,6 +37,8 @@ cdef struct Pool:
     int64_t window        # a candidate with a larger DUR can lead to no result
     int64_t width         # words per instance
     bint carries          # is a slot a row handle?
+    bint primitive        # are the events of the stream primitive ones?
+    bint by_history       # of simultaneous candidates, are only those with the earliest history the next?
     const int64_t* slot_types
     int64_t group
     bint listed           # among the states with instances of its group

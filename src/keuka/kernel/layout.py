@@ -18,9 +18,10 @@ ARRAYS = {
     "derived": ("stream", "program", "must_hold"),  # columns computed per batch; must_hold: an error in any row is raised
     "operator": ("first_port", "n_ports", "first_state", "n_states", "first_start", "n_starts", "signature_low", "signature_high"),
     "port": (),  # streams that an operator reads
-    "start": ("stream", "gate", "edge"),  # gate: derived column that is false where the edge need not be looked at; -1: none
+    "start": ("stream", "gate", "edge", "reading"),  # gate: derived column, false where the edge need not be looked at; -1: none
     "state": (
         "stream", "program", "gate", "first_slot", "n_slots", "first_key", "n_keys", "window", "edge", "signature_low", "signature_high",
+        "reading",  # bit 0: the stream's events are primitive ones, bit 1: the first of simultaneous candidates is chosen by history
     ),
     "edge": ("program", "target", "label_low", "label_high"),  # target: a state, or -1: the operator's output
     "slot": ("type", "identity"),  # type as column_type; identity: which value it holds
@@ -31,7 +32,7 @@ ARRAYS = {
     "constant": (),
     "constant_text": (),  # by constant: index of its text, or -1
     "set": ("first", "n", "is_double"),  # constants of an IN list
-    "settings": (),  # [version, number of sources, are contributors tracked?]
+    "settings": (),  # [version, number of sources, lineage: bit 0 for contributors, bit 1 for histories]
 }  # fmt: skip
 NARROW = ("code", "operand")
 
@@ -95,6 +96,9 @@ def check(tables, texts):
     n_sources = int(tables["settings"][1])
     _require(0 <= n_sources and n_sources + size["operator"] == size["stream"], "streams and operators do not fit")
     _slices(tables["stream"], 0, 1, size["column_type"], "a column")
+    _in_range(tables["settings"][2:], 0, 4, "a setting")
+    _in_range(tables["start"][:, 3], 0, 4, "a way of reading")
+    _in_range(tables["state"][:, 11], 0, 4, "a way of reading")
     _in_range(tables["column_type"], 0, 6, "a column type")
     _in_range(tables["slot"][:, 0], 0, 6, "a slot type")
     _slices(tables["operator"], 0, 1, size["port"], "a port")
@@ -153,7 +157,7 @@ def _check_operator(tables, which, n_sources, columns):
         _require(target == -1 or first_state <= target < last_target, "an edge leads nowhere")
         _check_program(tables, program, columns[stream], slots, (target, output, False))
 
-    for stream, gate, edge in tables["start"][first_start : first_start + n_starts].tolist():
+    for stream, gate, edge, _ in tables["start"][first_start : first_start + n_starts].tolist():
         _require(stream in ports, "a start reads a stream of another operator")
         check_gate(gate, stream)
         check_edge(edge, stream, None, first_state + n_states)

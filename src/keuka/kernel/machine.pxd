@@ -71,9 +71,9 @@ cdef class Machine:
     cdef const int64_t[::1] stream_rows    # 3 words each
     cdef const int64_t[::1] column_rows    # 4
     cdef const int64_t[::1] hash_rows      # 4
-    cdef const int64_t[::1] state_rows     # 10
+    cdef const int64_t[::1] state_rows     # 11
     cdef const int64_t[::1] edge_rows      # 3
-    cdef const int64_t[::1] start_rows     # 3
+    cdef const int64_t[::1] start_rows     # 4
     cdef const int64_t[::1] program_rows   # 3
     cdef const int64_t[::1] hash_keys      # 2
     cdef const int64_t[::1] keys           # 3
@@ -122,17 +122,26 @@ cdef class Machine:
     cdef int64_t n_registers
     cdef int64_t n_wide
     cdef Buffer image                  # an instance on its way into a pool
-    cdef int64_t epoch
+    cdef int64_t epoch                 # mark of instances that go at its end; those who choose by history have several a tick
+    cdef int64_t epoch_began           # the first of them
+    cdef bint only_skip                # is the instance at hand gone already, to an event with an earlier history?
     cdef int64_t now                   # the last tick that was run
     cdef bint single                   # has the epoch at hand one event only?
     cdef bint affected                 # what became of the instance at hand
     cdef bint rebound
     cdef bint track
+    cdef bint by_history               # are the times of contributors kept?
     cdef Buffer pending                # (state, words) of instances that appear at the end of the epoch
     cdef Buffer dead                   # (state, hash) of keys with instances that go at the end of the epoch
     cdef Buffer crowded                # states to look for expired instances in
     cdef Buffer touched                # streams of operators with rows in this batch
     cdef Buffer nodes                  # (left, right, tag) of contributors
+    cdef Buffer times                  # by node: start and end of the event it adds, or 1, 0 if that is not a primitive one
+    cdef Buffer node_stack
+    cdef Buffer histories              # of the rows of an epoch, each from the end: end, start, end before, ...
+    cdef Buffer history_ends           # by row of the epoch: where its history ends
+    cdef Buffer ranked                 # (row, rank), by rank
+    cdef Buffer merged
     cdef Buffer taken                  # row handles that instances of this batch hold
     cdef int64_t work                  # programs since signals were looked at
     cdef bint stop                     # set from another thread

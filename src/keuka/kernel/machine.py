@@ -79,6 +79,12 @@ class Machine:
         free(self.crowded.data)
         free(self.touched.data)
         free(self.nodes.data)
+        free(self.times.data)
+        free(self.node_stack.data)
+        free(self.histories.data)
+        free(self.history_ends.data)
+        free(self.ranked.data)
+        free(self.merged.data)
         free(self.taken.data)
         free(self.own_rows.data)
         free(self.streams)
@@ -104,6 +110,15 @@ class Machine:
         self.place_pools()
         self.reserve_registers()
         self.track = len(self.forest.tracking) > 0
+        self.by_history = len(self.forest.ordering) > 0
+        if not self.by_history:
+            self.times.size = 0
+        elif not grow(cython.address(self.times), self.nodes.size // 3 * 2):
+            raise MemoryError("no memory for histories")
+        # Of events from before they were wanted the times are not known; no match that needs them goes back so far.
+        while self.times.size < self.nodes.size // 3 * 2 and self.by_history:
+            self.times.data[self.times.size] = 0
+            self.times.size += 1
         self.version = self.forest.version
 
     @cython.cfunc
@@ -194,7 +209,7 @@ class Machine:
         row: cython.pointer(cython.const[int64_t])
         pool: cython.pointer(Pool)
         for i in range(self.n_states):
-            row = cython.address(self.state_rows[10 * i])
+            row = cython.address(self.state_rows[11 * i])
             pool = cython.address(self.pools[i])
             pool.listed = False
             pool.sieve = cython.NULL  # the array may have moved
@@ -209,6 +224,8 @@ class Machine:
                 pool.swept_at = self.now
             pool.stream, pool.program, pool.n_slots = row[0], row[1], row[3]
             pool.n_keys, pool.window, pool.first_edge = row[6], row[7], row[8]
+            pool.primitive = (row[10] & 1) != 0
+            pool.by_history = (row[10] & 2) != 0
             pool.sieve = cython.address(self.hashes[row[2]].sieve)
             pool.sieve.stale = True
             pool.keys = cython.address(self.keys[3 * row[5]])
@@ -385,7 +402,7 @@ class Machine:
     def n_bytes(self) -> int:
         """Memory held by instances and contributors; strings are the forest's."""
         self.follow()
-        total: int64_t = self.nodes.capacity * 8
+        total: int64_t = (self.nodes.capacity + self.times.capacity) * 8
         i: int64_t
         for i in range(self.n_states):
             total += self.pools[i].capacity * 8 + self.pools[i].n_entries * cython.sizeof(Entry)

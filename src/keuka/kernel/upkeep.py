@@ -112,14 +112,26 @@ def leaves(machine: Machine, first: int64_t) -> "np.ndarray":
     return found
 
 
-def append_nodes(machine: Machine, rows: cython.const[int64_t][:, ::1]) -> int:
+def node_times(machine: Machine) -> "np.ndarray":
+    """By node: start and end of the event that it adds, or 1, 0 if that is not a primitive one; 0, 0 where times are not kept."""
+    machine.follow()
+    known = copy_words(cython.address(machine.times), machine.times.size).reshape(-1, 2)
+    return known if machine.by_history else np.zeros((machine.nodes.size // 3, 2), np.int64)
+
+
+def append_nodes(machine: Machine, rows: cython.const[int64_t][:, ::1], times: cython.const[int64_t][:, ::1]) -> int:
     """Add nodes whose parts are numbered among themselves; where the first one is comes back."""
+    machine.follow()
     first: int64_t = machine.nodes.size // 3
     i: int64_t
     left: int64_t
     right: int64_t
+    if times.shape[0] != rows.shape[0] or times.shape[1] != 2 or rows.shape[1] != 3:
+        raise ValueError("nodes and their times do not fit")
     if not grow(cython.address(machine.nodes), machine.nodes.size + 3 * rows.shape[0]):
         raise MemoryError("no memory for contributors")
+    if machine.by_history and not grow(cython.address(machine.times), 2 * (first + rows.shape[0])):
+        raise MemoryError("no memory for histories")
     for i in range(rows.shape[0]):
         left = rows[i, 0]
         right = rows[i, 1]
@@ -131,7 +143,11 @@ def append_nodes(machine: Machine, rows: cython.const[int64_t][:, ::1]) -> int:
         machine.nodes.data[3 * (first + i)] = left
         machine.nodes.data[3 * (first + i) + 1] = right
         machine.nodes.data[3 * (first + i) + 2] = rows[i, 2]
+        if machine.by_history:
+            machine.times.data[2 * (first + i)] = times[i, 0]
+            machine.times.data[2 * (first + i) + 1] = times[i, 1]
     machine.nodes.size += 3 * rows.shape[0]
+    machine.times.size += 2 * rows.shape[0] if machine.by_history else 0
     return first
 
 
@@ -153,7 +169,7 @@ def live_slots(machine: Machine, slot_type: int64_t) -> "np.ndarray":
     for s in range(machine.n_states):
         pool = cython.address(machine.pools[s])
         for c in range(pool.n_slots if pool.n_live > 0 else 0):
-            if machine.slot_types[machine.state_rows[10 * s + 4] + c] != slot_type:
+            if machine.slot_types[machine.state_rows[11 * s + 4] + c] != slot_type:
                 continue
             for position in range(pool.n_entries):
                 if pool.entries[position].hash == 0:
@@ -197,9 +213,13 @@ def sweep_nodes(machine: Machine) -> "np.ndarray":
                 machine.nodes.data[3 * n] = place[machine.nodes.data[3 * i]] if machine.nodes.data[3 * i] >= 0 else -1
                 machine.nodes.data[3 * n + 1] = place[machine.nodes.data[3 * i + 1]]
             machine.nodes.data[3 * n + 2] = machine.nodes.data[3 * i + 2]
+            if machine.by_history:
+                machine.times.data[2 * n] = machine.times.data[2 * i]
+                machine.times.data[2 * n + 1] = machine.times.data[2 * i + 1]
             n += 1
     visit_lineage(machine, place, True)
     machine.nodes.size = 3 * n
+    machine.times.size = 2 * n if machine.by_history else 0
     return leaves(machine, 0)
 
 

@@ -45,8 +45,20 @@ def _meaning(operator: Operator, published: dict[str, tuple[bytes, Columns]]) ->
         return _digest("union", *read, *sorted(columns)), columns
     if isinstance(operator, Next):
         conditions = [_expression(e, sides) for e in (operator.skip, operator.take)]
-        return _digest("next", *read, *conditions), _side("first", sides[0]) + _side("second", sides[1])
-    return _digest("fold", *read, *_steps(operator, [*sides, sides[0]])), _side("first", sides[0]) + _side("last", sides[0])
+        return _digest("next", *read, *conditions, *_order(operator)), _side("first", sides[0]) + _side("second", sides[1])
+    steps = [*_steps(operator, [*sides, sides[0]]), *_order(operator)]
+    return _digest("fold", *read, *steps), _side("first", sides[0]) + _side("last", sides[0])
+
+
+def _order(operator: Next | Fold) -> list[object]:
+    """In the history model it matters which parts of the second input are read by name."""
+    return [("history", _shape(operator.second))] if operator.by_history else []
+
+
+def _shape(operator: Operator) -> object:
+    if isinstance(operator, Source) or (isinstance(operator, Published) and operator.named):
+        return "primitive"
+    return (type(operator).__name__, *[_shape(part) for part in inputs(operator)])
 
 
 def _steps(fold: Fold, sides: Sequence[Columns]) -> list[object]:

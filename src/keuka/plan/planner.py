@@ -16,7 +16,7 @@ from keuka.automaton.build import build
 from keuka.automaton.code import Derived, Streams, generate, port_reads
 from keuka.automaton.model import Automaton
 from keuka.automaton.signatures import digest
-from keuka.automaton.tables import OperatorColumns, OutputColumns, SourceColumns, Tables, assemble
+from keuka.automaton.tables import Lineage, OperatorColumns, OutputColumns, SourceColumns, Tables, assemble
 from keuka.plan.fingerprint import fingerprint, stream_identity
 from keuka.plan.partition import Partition, find_partition
 from keuka.plan.rules import RULES, Rule, boundaries, optimise, with_inputs
@@ -38,6 +38,7 @@ class Plan:
     stages: tuple[Stage, ...]  # in the order they run
     outputs: tuple[tuple[str, str, bytes], ...]  # (published name, stage, fingerprint of the meaning)
     contributors: bool
+    by_history: bool  # does a NEXT or FOLD choose by history?
     indices: bool
     partition: Partition | None  # by which its sources may be divided; None also without indices, which hold the key
 
@@ -76,7 +77,8 @@ def plan(
     results = tuple([(name, name, fingerprint(named[name])) for name in wanted])
     inputs_ = tuple(sources.values())
     partition = find_partition(inputs_, {name: stage.automaton for name, stage in stages.items()}) if indices else None
-    return Plan(inputs_, tuple(stages.values()), results, contributors, indices, partition)
+    by_history = any(state.by_history for stage in stages.values() for state in stage.automaton.states)
+    return Plan(inputs_, tuple(stages.values()), results, contributors, by_history, indices, partition)
 
 
 def output_names(program: Program) -> tuple[str, ...]:
@@ -128,7 +130,7 @@ def resubscribe(operator: Operator, name: str, linear: bool, pieces: list[tuple[
             return piece
         piece_name = free_name(f"{name}#{len(pieces) + 1}", taken)
         pieces.append((piece_name, piece))
-        return Published(piece_name, piece, piece.span)
+        return Published(piece_name, piece, piece.span, named=False)
 
     if isinstance(operator, Next | Fold):
         new[1] = new[1] if linear and _is_unary(new[1]) else cut(new[1])
@@ -164,7 +166,7 @@ def compile_tables(plan: Plan) -> Tables:
     order = [stage.name for stage in plan.stages]
     outputs = [OutputColumns(n, order.index(s), plan.stages[order.index(s)].operator.schema, f) for n, s, f in plan.outputs]
     partition = None if plan.partition is None else dict(plan.partition.columns)
-    return assemble(sources, operators, outputs, pool, derived, plan.contributors, partition)
+    return assemble(sources, operators, outputs, pool, derived, Lineage(plan.contributors, plan.by_history), partition)
 
 
 def _streams(plan: Plan, wanted: dict[str, tuple[int, ...]]) -> tuple[Streams, int]:
@@ -176,6 +178,10 @@ def _streams(plan: Plan, wanted: dict[str, tuple[int, ...]]) -> tuple[Streams, i
         n += len(chosen)
     identities = {s.stream: digest(("source", s.stream, [(a.name, a.type.value) for a in s.schema.attributes])) for s in plan.sources}
     identities |= {stage.name: digest(("stream", stream_identity(stage.operator))) for stage in plan.stages}
+    if plan.by_history:
+        # What is read by name is a primitive event there, and the same part of a query is none: they are not the same stream.
+        pieces = {leaf.name for stage in plan.stages for leaf in leaves(stage.operator) if isinstance(leaf, Published) and not leaf.named}
+        identities = {name: digest(("history", name in pieces, identity)) for name, identity in identities.items()}
     return Streams(layouts, identities), n
 
 

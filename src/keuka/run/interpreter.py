@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from keuka.algebra import values
-from keuka.algebra.semantics import Event
+from keuka.algebra.semantics import Event, earliest
 from keuka.algebra.values import ERROR, Value
 from keuka.automaton.model import OUTPUT, Automaton, Edge, Keep, State, Step
 from keuka.expressions import Expression, conjuncts
@@ -79,7 +79,10 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Meeting:
-    """An instance and a candidate. `skip` is None if the candidate does not follow; the rest is None if `skip` does not hold."""
+    """An instance and a candidate. `skip` is None if the candidate does not follow; the rest is None if `skip` does not hold.
+
+    `is_later`: another simultaneous candidate has an earlier history, and the state chooses by that.
+    """
 
     event: Event  # of the port, from which the candidate was made
     instance: Instance
@@ -87,6 +90,7 @@ class Meeting:
     take: Check | None = None  # FOLD's step
     rebound: Instance | None = None  # the run with one step more
     passage: Passage | None = None
+    is_later: bool = False
 
 
 @dataclass(frozen=True)
@@ -126,7 +130,7 @@ class Interpreter:
         entering: list[Instance] = []
         for start in self.automaton.starts:
             for event in events.get(self.automaton.ports[start.port], ()):
-                epoch.begins.append(Begin(event, self._pass(start.edge, event, epoch, entering)))
+                epoch.begins.append(Begin(event, self._pass(start.edge, self._read(start.port, event), epoch, entering)))
         for index, state in enumerate(self.automaton.states):
             instances = [instance for instance in waiting if instance.state == index]
             arriving = events.get(self.automaton.ports[state.port], ())
@@ -140,6 +144,9 @@ class Interpreter:
                     _through(state.candidate, event)
         self.instances = sorted(staying + entering, key=lambda instance: instance.number)
 
+    def _read(self, port: int, event: Event) -> Event:
+        return event.as_primitive() if self.automaton.primitive[port] else event
+
     def _expired(self, instance: Instance, end: int, epoch: Epoch) -> bool:
         expired = end - instance.event.start + 1 > self.automaton.states[instance.state].window
         if expired:
@@ -150,7 +157,7 @@ class Interpreter:
         """Events of the port with the candidates made from them."""
         found = []
         for event in events:
-            candidate, checks = _through(state.candidate, event)
+            candidate, checks = _through(state.candidate, self._read(state.port, event))
             if candidate is None:
                 epoch.refusals.append(Refusal(event, index, checks[-1]))
             else:
@@ -162,19 +169,27 @@ class Interpreter:
     ) -> list[Instance]:
         """What waits in the instance's state afterwards: itself if nothing was the next event for it, else the runs that go on."""
         first = instance.event
-        chosen: list[tuple[Meeting, Check, Sides, Event]] = []
+        found: list[tuple[Event, Event, Check]] = []
         for event, candidate in candidates:
             if not candidate.follows(first):
                 epoch.meetings.append(Meeting(event, instance))
                 continue
             sides: Sides = (first.payload, candidate.payload, instance.last)
-            joined = first.then(candidate, first.payload + candidate.payload)
-            skip = _check(state.skip, sides, joined)
+            skip = _check(state.skip, sides, first.then(candidate, ()))
             if skip.holds:
-                take = _check(state.take, sides, joined)
-                chosen.append((Meeting(event, instance, skip, take), take, sides, joined))
+                found.append((event, candidate, skip))
             else:
                 epoch.meetings.append(Meeting(event, instance, skip))
+        firsts = {id(event) for event in earliest([candidate for _, candidate, _ in found])} if found and state.by_history else None
+        chosen: list[tuple[Meeting, Check, Sides, Event]] = []
+        for event, candidate, skip in found:
+            if firsts is not None and id(candidate) not in firsts:
+                epoch.meetings.append(Meeting(event, instance, skip, is_later=True))
+                continue
+            sides = (first.payload, candidate.payload, instance.last)
+            joined = first.then(candidate, first.payload + candidate.payload)
+            take = _check(state.take, sides, joined)
+            chosen.append((Meeting(event, instance, skip, take), take, sides, joined))
         branches = sum([take.holds for _, take, _, _ in chosen]) > 1
         runs: list[Instance] = []
         for meeting, take, sides, joined in chosen:

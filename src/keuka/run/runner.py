@@ -134,7 +134,7 @@ class Runner:
             self.partition = None
         assert len(self.machines) == 1 or self.partition is not None, "several machines need a key to divide the events by"
         self.forest.load(query, tables.arrays, list(tables.texts), sources, tables.streams, tables.fallible, since)
-        tracks = bool(tables.arrays["settings"][2])
+        tracks = tables.contributors
         for output in tables.outputs:
             stream = self.forest.outputs[query][output.operator]
             shown = axis or self.axis

@@ -42,7 +42,7 @@ def take(runner: Runner, keys: pa.StructArray | None = None) -> Sections:
     no_numbers = np.empty(0, np.int64)
     nodes = _reachable(upkeep.nodes(machine), np.concatenate([no_numbers, *[rows[:, _LINEAGE] for rows in chosen.values()]]))
     held = np.concatenate([no_numbers, *[handle for state, rows in chosen.items() for handle in _handles(runner, state, rows)]])
-    sections: Sections = [("nodes", _nodes_table(runner, nodes.rows))]
+    sections: Sections = [("nodes", _nodes_table(runner, nodes.rows, upkeep.node_times(machine)[nodes.moved >= 0]))]
     for state, rows in chosen.items():
         tracked = rows[:, _LINEAGE] >= 0
         rows[tracked, _LINEAGE] = nodes.moved[rows[tracked, _LINEAGE]]
@@ -67,7 +67,7 @@ def put(runner: Runner, sections: Sections) -> None:
     _require(len(tables) == len(sections), "two sections have one name")
     numbers = {name: _Renumbering.of(runner, name, tables) for name in runner.streams}
     handles = _new_handles(runner, tables, numbers)
-    nodes = _new_nodes(runner, tables, numbers)
+    nodes, times = _new_nodes(runner, tables, numbers), _node_times(tables["nodes"])
     machine = runner.machines[0]
     arriving: dict[int, Int64Array] = {}
     for state in runner.forest.signatures:
@@ -84,7 +84,7 @@ def put(runner: Runner, sections: Sections) -> None:
         column.carried.restore(table)
     for name, renumbering in numbers.items():
         runner.n_seen[name] += len(renumbering.old)
-    upkeep.append_nodes(machine, nodes)
+    upkeep.append_nodes(machine, nodes, times)
     for state, rows in arriving.items():
         upkeep.replace_instances(machine, state, np.concatenate([upkeep.instances(machine, state), rows]))
 
@@ -236,7 +236,7 @@ def _reachable(nodes: Int64Array, lineage: Int64Array) -> _Nodes:
         inner = nodes[front][nodes[front][:, 0] > -2]
         parts = np.concatenate([inner[:, 1], inner[inner[:, 0] >= 0, 0]])
         front = np.unique(parts[~marked[parts]])
-    moved = np.cumsum(marked) - 1
+    moved = np.where(marked, np.cumsum(marked) - 1, -1)
     kept = nodes[marked]
     made = kept[:, 0] > -2
     kept[made, 1] = moved[kept[made, 1]]
@@ -245,11 +245,16 @@ def _reachable(nodes: Int64Array, lineage: Int64Array) -> _Nodes:
     return _Nodes(kept, moved)
 
 
-def _nodes_table(runner: Runner, nodes: Int64Array) -> pa.Table:
+def _nodes_table(runner: Runner, nodes: Int64Array, times: Int64Array) -> pa.Table:
     """Leaves name their stream; numbers of streams are the runner's own."""
     names = [runner.forest.names[-2 - left] if left <= -2 else None for left in nodes[:, 0].tolist()]
     left, right, tag = (pa.array(np.ascontiguousarray(nodes[:, i])) for i in range(3))
-    return pa.table({"left": left, "right": right, "tag": tag, "stream": pa.array(names, pa.string())})
+    start, end = (pa.array(np.ascontiguousarray(times[:, i])) for i in range(2))
+    return pa.table({"left": left, "right": right, "tag": tag, "stream": pa.array(names, pa.string()), "start": start, "end": end})
+
+
+def _node_times(table: pa.Table) -> Int64Array:
+    return np.ascontiguousarray(np.column_stack([_whole(table.column(name)) for name in ("start", "end")]))
 
 
 def _check_identities(runner: Runner, stream: str, tables: Mapping[str, pa.Table], events: Int64Array) -> None:

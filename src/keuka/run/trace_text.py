@@ -121,7 +121,7 @@ class Report:
             return [Row("    next", f"begins at {begins}, not after {ended}", outcome="does not follow; waits on")]
         rows = self._check("    next", meeting.skip) or [Row("    next", "always")]
         if meeting.take is None:
-            return list(_with_outcome(rows, "waits on"))
+            return list(_with_outcome(rows, "later by its history" if meeting.is_later else "waits on"))
         is_run = state.update is not None
         if is_run or state.take != state.skip:
             rows += self._check("    step" if is_run else "    take", meeting.take)
