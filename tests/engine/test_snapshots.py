@@ -182,6 +182,27 @@ def test_sections_that_do_not_fit_together_are_refused():
             assert raised(lambda c=changed: keuka.Engine().restore(checkpoints.pack(c))).code in ("K519", "K402")
 
 
+def test_columns_that_arrow_reads_and_pyarrow_does_not_know_are_refused():
+    """An interval of months, which pyarrow cannot write: a column of seconds with its type changed in the bytes."""
+    engine = keuka.Engine(time="t")
+    engine.add("SELECT d FROM S")
+    engine.push("S", pa.table({"t": [1, 2], "d": pa.array([3, 4], pa.duration("s"))}))
+    sections = checkpoints.unpack(engine.snapshot())
+    held, duration, interval = sections["stream/0/held"], 18, 11  # codes of types in Arrow's format
+    changed = [held[:i] + bytes([interval]) + held[i + 1 :] for i, byte in enumerate(held) if byte == duration]
+    months = [held for held in changed if "month_interval" in _schema(held)]
+    assert months
+    for held in months:
+        assert raised(lambda h=held: keuka.Engine().restore(checkpoints.pack({**sections, "stream/0/held": h}))).code == "K519"
+
+
+def _schema(content: bytes) -> str:
+    try:
+        return str(pa.ipc.open_stream(content).schema)
+    except (pa.ArrowException, OSError):
+        return ""
+
+
 def test_a_snapshot_restores_only_into_streams_of_the_same_columns():
     snapshot = halfway().snapshot()
     other = keuka.Engine({"S": pa.schema({"t": pa.int64(), "k": pa.string(), "n": pa.float64()})}, time="t")

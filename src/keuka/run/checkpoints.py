@@ -183,6 +183,9 @@ def _ipc(table: pa.Table) -> bytes:
 def _table(content: bytes) -> pa.Table:
     table = pa.ipc.open_stream(content).read_all()
     table.validate(full=True)
+    # Arrow reads types for which pyarrow has no arrays: a KeyError here, not when the column is first used.
+    for batch in table.to_batches():
+        _ = batch.columns
     return table
 
 
