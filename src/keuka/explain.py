@@ -110,13 +110,17 @@ def describe_operator(operator: Operator) -> str:
         return f"Map[{items_text(operator.items, operator.schema)}]"
     if isinstance(operator, Next):
         take = "" if operator.take == operator.skip else f", take {show(operator.take, sided=True)}"
-        return f"Next[skip {show(operator.skip, sided=True)}{take}]"
+        return f"Next[skip {show(operator.skip, sided=True)}{take}{_order(operator)}]"
     if isinstance(operator, Fold):
         kept = [(e, a.name) for e, a in zip(operator.update, operator.first.schema.attributes, strict=True)]
         changes = [f"{show(e, sided=True)} AS {name}" for e, name in kept if not (isinstance(e, Column) and e.name == name)]
         update = "".join([f", {change}" for change in changes])
-        return f"Fold[skip {show(operator.skip, sided=True)}, step {show(operator.step, sided=True)}{update}]"
+        return f"Fold[skip {show(operator.skip, sided=True)}, step {show(operator.step, sided=True)}{update}{_order(operator)}]"
     return type(operator).__name__
+
+
+def _order(operator: Next | Fold) -> str:
+    return ", first by history" if operator.by_history else ""
 
 
 def items_text(items: tuple[Expression, ...], schema: Schema) -> str:

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from keuka.algebra.operators import Filter, Map, Next, Operator, Published, Source, Union
-from keuka.algebra.semantics import Event, evaluate
+from keuka.algebra.semantics import Event, earliest, evaluate
 from keuka.errors import DataError
 from keuka.expressions import TRUE, Duration, Literal
 from keuka.schema import MAX_TICK, Type
 
-from .stock import SAME_NAME, STOCK, STREAM, call, candidate, first, followed_by, intervals, last, quotes, run, run_of, where
+from .stock import (
+    SAME_NAME,
+    STOCK,
+    STREAM,
+    call,
+    candidate,
+    constant,
+    first,
+    followed_by,
+    intervals,
+    last,
+    only,
+    quotes,
+    run,
+    run_of,
+    where,
+)
 
 OTHER = Source("Other", STOCK)
 BIG = 2**62
@@ -139,3 +157,40 @@ def test_overflow_is_not_met_behind_the_deciding_epoch_but_inside_it():
 def test_take_is_evaluated_only_where_skip_holds():
     query: Next = followed_by(STREAM, OTHER, SAME_NAME, call("gt", DOUBLED, 0))
     assert names(run(query, quotes((1, "a", 1)), Other=quotes((2, "b", BIG), (2, "a", 1)))) == [("a", "a")]
+
+
+@pytest.mark.parametrize(
+    ("histories", "first"),
+    [
+        ([(2, 2, 5, 5), (1, 1, 5, 5)], [1]),  # equal up to the end of the event before the last
+        ([(2, 3, 5, 5), (1, 4, 5, 5)], [0]),  # that end counts before its start
+        ([(3, 5), (1, 1, 4, 5)], [0]),  # the last start counts before anything earlier
+        ([(5, 5), (1, 1, 5, 5)], [1]),  # no difference: the longer one
+        ([(1, 1, 5, 5), (1, 1, 5, 5), (2, 2, 5, 5)], [0, 1]),
+    ],
+)
+def test_the_earliest_history_is_found_from_the_end(histories: list[tuple[int, ...]], first: list[int]):
+    events = [Event((i,), history[0], history[-1], (), history) for i, history in enumerate(histories)]
+    assert [event.payload[0] for event in earliest(events)] == first
+
+
+def test_by_history_only_the_right_operand_with_the_earliest_history_is_the_first():
+    """Two pairs end with `z`, and in the interval model both are the first."""
+    pairs = followed_by(OTHER, OTHER, skip=call("eq", candidate("name"), "z"))
+    others = quotes((2, "x", 0), (3, "y", 0), (4, "z", 0))
+    both = followed_by(STREAM, pairs)
+    assert names(run(both, quotes((1, "a", 0)), Other=others)) == [("a", "x", "z"), ("a", "y", "z")]
+    assert names(run(replace(both, by_history=True), quotes((1, "a", 0)), Other=others)) == [("a", "x", "z")]
+    assert names(run(replace(both, by_history=True), quotes((2, "a", 0)), Other=others)) == [("a", "y", "z")]
+
+
+def test_an_event_read_by_name_is_a_primitive_one():
+    """As parts of a query, w before z is earlier than w, y before z; by name only start and end of the whole count, and they are equal."""
+    w, y, z = [where(OTHER, call("eq", first("name"), name)) for name in "wyz"]
+    sides = [only(followed_by(w, z), which=constant("short")), only(followed_by(followed_by(w, y), z), which=constant("long"))]
+    others = {"Other": quotes((2, "w", 0), (3, "y", 0), (4, "z", 0))}
+    results = {}
+    for named in (False, True):
+        pattern = Published("P", Union(tuple(sides), sides[0].schema), named=named)
+        results[named] = names(run(replace(followed_by(STREAM, pattern), by_history=True), quotes((1, "a", 0)), **others))
+    assert results == {False: [("a", "short")], True: [("a", "short"), ("a", "long")]}
