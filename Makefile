@@ -27,7 +27,7 @@ KERNEL_TESTS := tests/kernel tests/run --ignore=tests/kernel/test_fuzz_bytes.py
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: build ## generate a stock stream, run two queries over it, draw a match
+demo: build ## generate a stock stream, run queries over it, draw a match
 	$(BIN)/python examples/stock_demo.py
 
 test: lint ## lint, then every test with a fixed number of random examples

@@ -129,7 +129,12 @@ class Engine:
             loaded = plan_rule(spec, self._live)
             if loaded is not None:
                 self._live.load(loaded)
-            return self._enter(spec)
+            rule = self._enter(spec)
+            for unknown in [stream for stream in rule.streams if stream in self._live.unknown]:
+                if similar(unknown, self._live.streams):
+                    near = similar(unknown, self._live.streams)[0]
+                    log.warning("rule `%s` reads `%s`, of which nothing came yet, and time waits for it; %s", rule.name, unknown, near)
+            return rule
 
     def _enter(self, spec: RuleSpec, known: Rule | None = None) -> Rule:
         publishers = {name: self._publishers[name] for name in spec.query.inputs if name in self._publishers}
@@ -175,6 +180,8 @@ class Engine:
 
         A push that raises an error has taken nothing, but for K518, which says what became of the batch.
         """
+        if not isinstance(stream, str):
+            raise TypeError(f"the name of a stream must be a str, not {type(stream).__name__}: push(stream, data)")
         with self._turn:
             live = self._live
             if live.is_full:
@@ -276,23 +283,36 @@ class Engine:
     def _meet(self, name: str, data: Any) -> pa.Table:
         """The first batch of a stream says what its columns are; then the rules that waited for it can be planned.
 
-        Returns the batch as a table: what another library exports may be readable only once.
+        Returns the batch as a table: what another library exports may be readable only once. If a rule does not fit the stream, nothing
+        has changed: the rule or the batch may be the wrong one.
         """
         stream = described(name, data, self._said)
         table = memory_table(name, stream.data, stream.time)
-        self._live.open(self._opened(name, replace(stream, data=table.slice(0, 0))))
+        live = self._live
+        live.open(self._opened(name, replace(stream, data=table.slice(0, 0))))
         findings: list[Diagnostic] = []
-        for rule in [rule for rule in self._rules.values() if rule.name not in self._live.rules]:
-            try:
-                loaded = plan_rule(rule.spec, self._live)
-                if loaded is not None:
-                    self._live.load(loaded)
-            except KeukaError as error:
-                findings += of_rule(rule.name, error)
-                self._drop(rule)
-        if findings:
-            last = "the rule was taken out of the engine, and the batch was not taken: push it again"
-            raise QueryError(*findings[:-1], replace(findings[-1], help=(*findings[-1].help, last)))
+        begun: list[str] = []
+        try:
+            for rule in [rule for rule in self._rules.values() if rule.name not in live.rules]:
+                try:
+                    loaded = plan_rule(rule.spec, live)
+                    if loaded is not None:
+                        live.load(loaded)
+                        begun.append(rule.name)
+                except KeukaError as error:
+                    findings += of_rule(rule.name, error)
+                    last = f"the batch was not taken: push one that fits, or remove the rule first, `engine.remove({rule.name!r})`"
+                    findings[-1] = replace(findings[-1], help=(*findings[-1].help, last))
+            if findings:
+                raise QueryError(*findings)
+        except BaseException:
+            for begun_name in reversed(begun):
+                live.unload(begun_name)
+            live.close(name)
+            raise
+        read = {other for rule in self._rules.values() for other in rule.streams}
+        if read and name not in read and similar(name, read):
+            log.warning("no rule reads `%s`, of which events were pushed; %s", name, similar(name, read)[0])
         return table
 
     def _known(self, name: str) -> str:

@@ -211,7 +211,9 @@ def query(path_or_text: str | os.PathLike[str], language: str | None = None) -> 
         raise QueryError(Diagnostic("K104", f"there is no query file (`*{suffix}`) in `{path}`"))
     if language is None and files[0].suffix != suffix:
         message = f"the language of `{path}` is not known from its name"
-        raise QueryError(Diagnostic("K104", message, help=(f"name it `*{suffix}`, or say `language=`",)))
+        is_text = any(blank in str(path) for blank in " \n\t")
+        remedy = f"write the text of the query into a file `*{suffix}`" if is_text else f"name it `*{suffix}`, or say `language=`"
+        raise QueryError(Diagnostic("K104", message, help=(remedy,)))
     return Query(tuple([LANGUAGES[chosen].parse(SourceText(str(file), _read_text(file))) for file in files]), chosen)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable
 from typing import Any
 
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -210,3 +212,17 @@ def test_declarations_that_make_no_sense_are_refused():
     assert raised(lambda: keuka.Engine(idle_after=0)).code == "K515"
     with pytest.raises(TypeError, match="streams must be a dict"):
         keuka.Engine(["S"])
+
+
+def test_times_with_and_without_a_zone_do_not_mix():
+    naive = datetime.datetime(2026, 1, 1, 12)
+    aware = naive.replace(tzinfo=datetime.UTC)
+    for first, second in ((naive, aware), (aware, naive)):
+        engine = keuka.Engine()
+        engine.add("SELECT n FROM S")
+        engine.push("S", [{"at": first, "n": 1}])
+        for data in ([{"at": second, "n": 2}], pd.DataFrame({"at": [second], "n": [2]})):
+            error = raised(lambda e=engine, d=data: e.push("S", d))
+            assert error.code == "K509"
+            assert "only one of them has a zone" in str(error)
+        assert engine.counters()["events"] == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import logging
 from typing import Any
 
@@ -130,10 +131,42 @@ def test_mistakes_are_said_by_the_push_that_makes_the_streams_known():
     assert [finding.code for finding in error.diagnostics] == ["K201", "K205"]
     assert "rule `bad`: " in str(error)
     assert "rule `worse`: " in str(error)
-    assert list(engine.rules) == ["good"]
+    assert "`engine.remove('bad')`" in str(error)
+    assert list(engine.rules) == ["good", "bad", "worse"]
     assert engine.counters()["events"] == 0
+    engine.remove("bad")
+    assert raised(lambda: engine.push("S", ticks(1, 2))).code == "K205"
+    engine.remove("worse")
     assert numbers(engine.push("S", ticks(1, 2))) == [1]
     engine.add("SELECT n FROM S PUBLISH Sums")
+
+
+def test_a_first_batch_that_fits_no_rule_leaves_nothing_behind():
+    """Neither the columns of the wrong batch, nor its clock, nor what rules that fit it had begun."""
+    engine = keuka.Engine(time="t", contributors=True)
+    engine.add("SELECT n FROM S PUBLISH Small", name="small")
+    engine.add("SELECT n, tags FROM Small NEXT S", name="pairs")
+    at = datetime.datetime(2026, 1, 1)
+    wrong = [{"t": at, "n": 1.5, "tag": ["x"]}, {"t": at + datetime.timedelta(1), "n": 2.5, "tag": ["x"]}]
+    assert raised(lambda: engine.push("S", wrong)).code == "K201"
+    assert (engine.counters()["streams"], engine.time) == ({}, None)
+    found = [engine.push("S", [{"t": i, "n": i, "tags": [f"{i}"]} for i in (1, 2, 3)]), engine.close()]
+    assert [row["tags"] for matches in found for row in matches.of("pairs").to_pylist()] == [["2"], ["3"]]
+
+
+def test_names_of_streams_that_are_nearly_right_are_warned_of(caplog: pytest.LogCaptureFixture):
+    engine = keuka.Engine(time="t")
+    engine.add("SELECT n FROM Logins", name="good")
+    with caplog.at_level(logging.WARNING, "keuka"):
+        engine.push("Logins", ticks(1))
+        engine.push("logins", ticks(1))
+        engine.add("SELECT n FROM Loginz", name="typo")
+    assert caplog.messages == [
+        "no rule reads `logins`, of which events were pushed; names are case-sensitive; did you mean `Logins`?",
+        "rule `typo` reads `Loginz`, of which nothing came yet, and time waits for it; did you mean `Logins`?",
+    ]
+    with pytest.raises(TypeError, match="push\\(stream, data\\)"):
+        engine.push(ticks(1), "Logins")  # type: ignore[arg-type]
 
 
 def test_a_rule_with_unknown_streams_sees_all_that_came_since_it_was_added():

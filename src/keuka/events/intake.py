@@ -7,6 +7,7 @@ added later may want others than those before it; only columns that some query r
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,9 @@ class Intake:
         names = set(self.schema.names)
         if not all(isinstance(row, dict) and row.keys() <= names for row in rows):
             return None
+        times = [f for f in self.schema if pa.types.is_timestamp(f.type)]
+        if any(isinstance(t := row.get(f.name), datetime) and (t.tzinfo is None) == _has_zone(f.type) for f in times for row in rows):
+            return None
         try:
             return pa.table([pa.array([row.get(f.name) for row in rows], f.type) for f in self.schema], schema=self.schema)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
@@ -147,6 +151,8 @@ class Intake:
             if pa.types.is_null(arrow):
                 column = pa.chunked_array([pa.nulls(len(column), field.type)])
             elif not arrow.equals(field.type):
+                if _has_zone(arrow) != _has_zone(field.type):
+                    raise self._other(f"column `{field.name}` is {arrow}, which was {field.type} before: only one of them has a zone")
                 if not attribute_of(field.name, arrow).same_type(attribute_of(field.name, field.type)):
                     raise self._other(f"column `{field.name}` is {arrow}, which was {field.type} before")
                 column = self._cast(column, field)
@@ -201,6 +207,10 @@ def _check_text(column: pa.Array) -> None:
         except pa.ArrowInvalid:
             pass  # the next line says which row it is
     check_text(column)
+
+
+def _has_zone(arrow: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(arrow) and arrow.tz is not None)
 
 
 def _is_loose(arrow: pa.DataType) -> bool:

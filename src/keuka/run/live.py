@@ -143,6 +143,15 @@ class Live:
         self.frontiers.arrivals[stream.name] = live.arrivals
         self._count_readers()
 
+    def close(self, name: str) -> None:
+        """A stream is not known any more. No event of it was taken, and no rule that runs reads it."""
+        del self.streams[name], self.frontiers.arrivals[name]
+        if not self.rules:
+            self.runner = None
+        elif self.runner is not None:
+            self.runner.close(name)
+        self._count_readers()
+
     def expect(self, names: Iterable[str]) -> None:
         """A rule will read these input streams, known or not: time goes no further than they have come."""
         for name in names:

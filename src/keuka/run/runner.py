@@ -120,6 +120,12 @@ class Runner:
             self.n_seen[stream.name] = 0
             self.contributors.add(stream)
 
+    def close(self, name: str) -> None:
+        """Forget a stream that no query reads and that had no events."""
+        if self.streams.pop(name, None) is not None:
+            del self.n_seen[name], self.contributors.identities[name]
+            self.carriers = {of: carrier for of, carrier in self.carriers.items() if of[0] != name}
+
     def load(self, query: str, tables: Tables, since: int = -(2**63), axis: TimeAxis | None = None) -> None:
         """Add a query between two steps. Its matches are those of events that ended after `since`; their times are shown on `axis`."""
         for source in tables.sources:
