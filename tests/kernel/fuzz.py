@@ -42,7 +42,7 @@ from keuka.run.embedded import run
 from keuka.run.runner import Runner
 from keuka.schema import ARROW_OF, Type
 
-SECONDS = 10  # longer than any damage may take: all of them together take some milliseconds
+SECONDS = 60  # of the clock, for one damage: it takes milliseconds, but the machine may be busy
 BYTES = 1 << 30  # that a damage may make the process ask for, beyond what it had
 MOST_FAILURES = 20  # after as many it is known that something is wrong
 
