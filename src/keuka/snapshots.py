@@ -104,7 +104,10 @@ def resume(checkpoint: Checkpoint, own: Sequence[RuleSpec], before: Live, live: 
     states = {rule.name: rule for rule in checkpoint.rules}
     rules = list(own) or [_text(rule) for rule in checkpoint.rules]
     fresh = []
-    for rule in rules:
+    # As they were loaded once, whatever their order is now: a rule that shares states with one that came later would find them younger
+    # than its own partial matches.
+    order = {rule.name: (rule.since, place) for place, rule in enumerate(checkpoint.rules)}
+    for rule in sorted(rules, key=lambda rule: order.get(rule.name, (0, 0))):
         old = states.get(rule.name)
         loaded = None if old is None or not old.tables else _continued(rule, old, live, is_own=bool(own))
         if loaded is None or old is None:

@@ -212,3 +212,32 @@ def test_a_snapshot_restores_only_into_streams_of_the_same_columns():
     assert set(later.late) == {"S", "T"}
     later.push("S", rows((4, "x", 0)))
     assert later.late["S"] == 0
+
+
+def test_partial_matches_are_kept_whatever_order_rules_are_given_in():
+    """The rule that came later keeps more values of the same state. Loaded first, its younger state would serve both."""
+    schema = pa.schema({"t": pa.int64(), "k": pa.int64(), "x": pa.int64(), "y": pa.int64()})
+    older, later = "SELECT x_1 AS x1, x FROM S NEXT {$2.k = $1.k} S", "SELECT x_1 AS x1, y_1 AS y1, x FROM S NEXT {$2.k = $1.k} S"
+
+    def made(*rules: tuple[str, str]) -> keuka.Engine:
+        engine = keuka.Engine({"S": keuka.Stream(schema, time="t")})
+        for name, text in rules:
+            engine.add(text, name=name)
+        return engine
+
+    def row(t: int, k: int) -> list[dict[str, int]]:
+        return [{"t": t, "k": k, "x": t, "y": -t}]
+
+    first = made(("older", older))
+    for t in range(3):
+        first.push("S", row(t, t))
+    second = made(("later", later), ("older", older))
+    second.restore(first.snapshot())
+    third = made(("later", later), ("older", older))
+    third.restore(second.snapshot())
+    found = []
+    for engine in (second, third):
+        matches = [match for t in range(6, 13) for match in engine.push("S", row(t, t - 6)).to_pylist()]
+        found.append(sorted([(match["_query"], match["_start"], match["_end"]) for match in matches + engine.close().to_pylist()]))
+    assert found[0] == found[1]
+    assert [match for match in found[0] if match[0] == "older"] == [("older", 0, 6), ("older", 1, 7), ("older", 2, 8)]

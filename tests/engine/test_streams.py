@@ -93,3 +93,13 @@ def test_results_are_in_the_zone_of_the_streams_a_rule_reads():
     for stream in ("S", "T"):
         engine.push(stream, [{"t": datetime.datetime(2024, 1, 31, hour, tzinfo=datetime.UTC), "n": hour} for hour in (1, 2, 3)])
     assert [engine.rules[name].matches for name in found] == [2, 2, 1]
+
+
+def test_late_rows_of_a_type_that_arrow_cannot_pick_from_are_kept():
+    schema = pa.schema({"t": pa.int64(), "s": pa.string_view()})
+    engine = keuka.Engine({"S": keuka.Stream(schema, time="t")}, keep_late=True)
+    engine.add("SELECT t FROM S", name="all")
+    for times in ([5], [6, 2, 3, 7, 1], [9]):
+        engine.push("S", pa.record_batch([pa.array(times), pa.array([f"{t}" for t in times], pa.string_view())], schema=schema))
+    assert engine.take_late("S").to_pylist() == [{"t": t, "s": f"{t}"} for t in (2, 3, 1)]
+    assert engine.counters()["late"] == 3

@@ -85,6 +85,8 @@ def test_many_small_batches_become_few_runs():
         arrivals.push(batch([i], i))
     assert arrivals.n_held == 5_000
     assert len(arrivals.runs) <= MANY_RUNS + 12  # one more for every doubling
+    assert all(len(run.pieces) == 1 for run in arrivals.runs)
+    assert [end for run in arrivals.runs for end in run.end.tolist()] == list(range(5_000))
 
 
 def test_steps_are_cut_after_whole_epochs():

@@ -153,7 +153,7 @@ class Arrivals:
         self.n_held += run.n_events
         # As in a binary counter: each row is copied once per doubling of the rows that wait.
         while len(self.runs) > MANY_RUNS and len(self.runs[-2]) <= 2 * len(self.runs[-1]):
-            self.runs[-2:] = [merged(self.runs[-2:])]
+            self.runs[-2:] = [copied(merged(self.runs[-2:]))]
 
     def promise(self, frontier: int) -> None:
         """No row with a smaller end will come. Frontiers never go back."""
@@ -250,6 +250,13 @@ def merged(runs: Sequence[EventBatch]) -> EventBatch:
         last = run
     batch = EventBatch(last.stream, n, rows, pieces)
     return batch if in_order else ordered(batch)
+
+
+def copied(batch: EventBatch, table: pa.RecordBatch | None = None) -> EventBatch:
+    """The same events in one batch of their own, or with other columns: those of `table`."""
+    end = batch.end
+    start = end if batch.is_point else batch.start
+    return event_batch(batch.stream, start, end, batch.rows, batch.table if table is None else table)
 
 
 def _joined_rows(first: Rows, second: Rows) -> Rows:

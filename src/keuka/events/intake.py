@@ -16,7 +16,7 @@ import pyarrow as pa
 from keuka.errors import DataError, data_error
 from keuka.events.columns import UnfitError, canonical, check_text, damaged, joinable
 from keuka.events.files import place
-from keuka.events.frontiers import EventBatch, Rows, event_batch
+from keuka.events.frontiers import EventBatch, Rows, copied, event_batch
 from keuka.events.order import header
 from keuka.events.sources import OpenStream
 from keuka.events.tables import to_arrow
@@ -66,7 +66,7 @@ class Intake:
     def converted(self, held: list[EventBatch], columns: Collection[str]) -> list[EventBatch]:
         """Held batches with these columns, too, in their canonical types. `want` must follow, unless a value does not fit."""
         new = [i for i in self._to_convert(columns) if i not in self._conversions]
-        return [event_batch(self.stream, b.start, b.end, b.rows, self._converted(b.table, b.rows, new)) for b in held] if new else held
+        return [copied(batch, self._converted(batch.table, batch.rows, new)) for batch in held] if new else held
 
     def want(self, columns: Iterable[str]) -> None:
         """From now on these columns are needed, too."""

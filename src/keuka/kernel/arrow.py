@@ -53,7 +53,9 @@ class Chunk:
     def is_ascending(self) -> bool:
         """Are the rows in the order of end?"""
         i: int64_t
-        for i in range(1, self.n_rows if self.has_times else 0):
+        if not self.has_times:
+            raise ValueError("a batch needs the times of its rows")
+        for i in range(1, self.n_rows):
             if self.end_data[i] < self.end_data[i - 1]:
                 return False
         return True
@@ -210,6 +212,8 @@ def record_batch(columns: list, n_rows: int64_t, schema):
             child = batch.children[i]
             column = columns[i]
             if isinstance(column, pa.Array):
+                if len(column) != n_rows or not column.type.equals(schema.field(i).type):
+                    raise ValueError("a column of a batch has another type or length than the batch")
                 column._export_to_c(cython.cast(intptr_t, child))
                 continue
             words = column

@@ -1,7 +1,7 @@
 """The rows of an epoch in the order of their histories (SEMANTICS 3): the starts and ends of the primitive events in them.
 
 Histories are read from the end: at the first difference the smaller value comes first, and if there is none the longer history.
-All rows of an epoch have the same end, so a primitive event has its start to say. Only states that choose by history come here, and
+Only states that choose by history come here, and
 only in epochs with several events of their stream.
 """
 
@@ -22,7 +22,7 @@ def rank_rows(machine: Machine, view: cython.pointer(View), primitive: cython.bi
     machine.histories.size = machine.history_ends.size = 0
     for i in range(view.low, view.high):
         if primitive or not machine.by_history or view.is_source or view.lineage[i] < 0:
-            if not push(cython.address(machine.histories), view.starts[i]):
+            if not push(cython.address(machine.histories), view.ends[i]) or not push(cython.address(machine.histories), view.starts[i]):
                 return False
         elif not write_history(machine, view.lineage[i]):
             return False

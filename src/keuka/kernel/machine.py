@@ -117,7 +117,7 @@ class Machine:
             raise MemoryError("no memory for histories")
         # Of events from before they were wanted the times are not known; no match that needs them goes back so far.
         while self.times.size < self.nodes.size // 3 * 2 and self.by_history:
-            self.times.data[self.times.size] = 0
+            self.times.data[self.times.size] = 1 - self.times.size % 2  # 1, 0: no primitive event
             self.times.size += 1
         self.version = self.forest.version
 

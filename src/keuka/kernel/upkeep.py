@@ -113,10 +113,10 @@ def leaves(machine: Machine, first: int64_t) -> "np.ndarray":
 
 
 def node_times(machine: Machine) -> "np.ndarray":
-    """By node: start and end of the event that it adds, or 1, 0 if that is not a primitive one; 0, 0 where times are not kept."""
+    """By node: start and end of the event that it adds, or 1, 0 if that is not a primitive one, or not known."""
     machine.follow()
     known = copy_words(cython.address(machine.times), machine.times.size).reshape(-1, 2)
-    return known if machine.by_history else np.zeros((machine.nodes.size // 3, 2), np.int64)
+    return known if machine.by_history else np.tile(np.array([1, 0]), (machine.nodes.size // 3, 1))
 
 
 def append_nodes(machine: Machine, rows: cython.const[int64_t][:, ::1], times: cython.const[int64_t][:, ::1]) -> int:

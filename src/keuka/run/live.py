@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from keuka.automaton.tables import OutputColumns, Tables
@@ -20,7 +21,7 @@ from keuka.errors import KeukaError
 from keuka.events.clocks import show_time, time_of
 from keuka.events.columns import Int64Array
 from keuka.events.delivery import Delivery
-from keuka.events.frontiers import BEGINNING, INFINITE, Arrivals, EventBatch, Frontiers, late_rows, taken
+from keuka.events.frontiers import BEGINNING, INFINITE, Arrivals, EventBatch, Frontiers, late_rows
 from keuka.events.intake import Intake
 from keuka.events.matches import result_schema
 from keuka.events.order import common_axis
@@ -251,7 +252,9 @@ class Live:
             log.warning("rows come too late to be used, the first with the time %s (%s); %s", first, place, remedy)
         live.n_late += len(late)
         if self.keep_late:
-            live.late.append(taken(live.stream, raw, late))
+            # By slices: Arrow has types that it cannot pick single rows from.
+            runs = np.split(late, np.flatnonzero(np.diff(late) != 1) + 1)
+            live.late.append(pa.concat_batches([raw.slice(int(run[0]), len(run)) for run in runs]))
 
     def promise(self, frontier: int, names: Iterable[str]) -> None:
         """These streams have come to the frontier: nothing before it will be pushed."""

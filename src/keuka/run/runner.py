@@ -295,8 +295,9 @@ class Runner:
         if stream not in self._wanted:
             columns = [(number, name, self._attribute(stream, name).type) for number, name in self.forest.source_columns(stream)]
             # All batches of a stream have the same columns in the same order.
-            index = batch.pieces[0][0].batch.schema.get_field_index
-            words = [(number, index(name)) for number, name, type_ in columns if type_ in _WORDS]
+            schema = batch.pieces[0][0].batch.schema
+            words = [(number, schema.get_field_index(name)) for number, name, type_ in columns if type_ in _WORDS]
+            assert all(schema.field(index).type.bit_width == 64 for _, index in words), "columns are in their canonical types here"
             self._wanted[stream] = _Wanted(words, [column for column in columns if column[2] not in _WORDS], columns)
         return self._wanted[stream]
 
