@@ -226,3 +226,14 @@ def test_times_with_and_without_a_zone_do_not_mix():
             assert error.code == "K509"
             assert "only one of them has a zone" in str(error)
         assert engine.counters()["events"] == 1
+
+
+def test_tables_of_many_columns_give_what_narrow_ones_give():
+    table = pa.table({"t": range(40), **{f"c{i}": [(t * i) % 5 for t in range(40)] for i in range(50)}})
+    query = "SELECT c7_1 AS a, c9, c49 FROM S NEXT {$2.c3 = $1.c3} S"
+    for n_rows in (1, 7, 40):
+        engine = keuka.Engine(time="t")
+        engine.add(query, name="q")
+        found = [engine.push("S", batch) for batch in table.to_batches(max_chunksize=n_rows)]
+        together = pa.concat_tables([matches.of("q") for matches in [*found, engine.close()]])
+        assert together.equals(keuka.match(query, table.select(["t", "c3", "c7", "c9", "c49"]), time="t", language="cel"))

@@ -86,6 +86,19 @@ def test_rows_and_columns_that_do_not_exist_are_refused():
             Chunk(rows(3), index)
 
 
+def test_of_wide_batches_single_columns_are_read():
+    """As much as those of narrow ones, from slices as well."""
+    wide = pa.record_batch({f"c{i}": pa.array([None if i == 7 and t == 1 else 100 * i + t for t in range(5)]) for i in range(60)})
+    chunk = Chunk(wide.slice(1, 3), 40)
+    assert (chunk.n_rows, chunk.has_times, chunk.ends().tolist()) == (3, True, [4001, 4002, 4003])
+    assert [chunk.end_at(i) for i in range(3)] == [4001, 4002, 4003]
+    assert Words([(chunk, 0, 3)], [(1, 59), (2, 7), (3, 40)]).left == [2]
+    assert not Chunk(wide, 7).has_times
+    for index in (-1, 60):
+        with pytest.raises(IndexError):
+            Words([(chunk, 0, 3)], [(0, index)])
+
+
 def test_columns_with_nulls_are_left():
     whole, broken = Chunk(rows(3), 2), Chunk(rows(3, null_at=0), 2)
     assert Words([(whole, 0, 3)], [(7, 0), (8, 1)]).left == []

@@ -35,11 +35,16 @@ cdef class Chunk:
     cdef readonly bint has_times     # False: the time column may have nulls, and nothing can be read
     cdef object times                # (starts, ends) as they were given, or None
     cdef int64_t time_index
-    cdef ArrowArray array
+    cdef int64_t n_batch_rows
+    cdef ArrowArray array            # the whole batch; empty if that is wide
+    cdef ArrowArray** singles        # the columns of a wide batch that were asked for
+    cdef int64_t* single_indices
+    cdef int64_t n_singles
     cdef const int64_t* start_data
     cdef const int64_t* end_data
     cdef const int64_t* words(self, int64_t index, int64_t first, int64_t last) except *
     cdef bint may_have_nulls(self, int64_t index) except *
+    cdef ArrowArray* column(self, int64_t index) except *
 
 cdef struct WordColumn:
     int64_t number  # for the machine

@@ -12,6 +12,8 @@ from cython.cimports.libc.stdint import int64_t, intptr_t
 from cython.cimports.libc.stdlib import calloc, free, malloc
 from cython.cimports.libc.string import memcpy
 
+WIDE = 32  # columns: of batches with more only those that are asked for are exported
+
 
 @cython.cclass
 class Chunk:
@@ -25,9 +27,11 @@ class Chunk:
         words: cython.const[int64_t][::1]
         self.batch = batch
         self.time_index = time_index
-        batch._export_to_c(cython.cast(intptr_t, cython.address(self.array)))
+        self.n_batch_rows = batch.num_rows
+        if batch.num_columns <= WIDE:
+            batch._export_to_c(cython.cast(intptr_t, cython.address(self.array)))
         if time_index >= 0:
-            self.n_rows = self.array.length
+            self.n_rows = self.n_batch_rows
             self.is_point = True
             if self.may_have_nulls(time_index):
                 return
@@ -47,8 +51,15 @@ class Chunk:
         self.has_times = True
 
     def __dealloc__(self):
+        i: int64_t
         if self.array.release != cython.NULL:
             self.array.release(cython.address(self.array))
+        for i in range(self.n_singles):
+            if self.singles[i].release != cython.NULL:
+                self.singles[i].release(self.singles[i])
+            free(self.singles[i])
+        free(self.singles)
+        free(self.single_indices)
 
     def is_ascending(self) -> bool:
         """Are the rows in the order of end?"""
@@ -98,20 +109,43 @@ class Chunk:
 
     @cython.cfunc
     @cython.exceptval(check=True)
-    def may_have_nulls(self, index: int64_t) -> cython.bint:
-        if not 0 <= index < self.array.n_children:
+    def column(self, index: int64_t) -> cython.pointer(ArrowArray):
+        """A column of the batch, exported with it or by itself."""
+        i: int64_t
+        if self.array.release != cython.NULL:
+            if not 0 <= index < self.array.n_children:
+                raise IndexError("a batch has no such column")
+            return self.array.children[index]
+        for i in range(self.n_singles):
+            if self.single_indices[i] == index:
+                return self.singles[i]
+        if not 0 <= index < self.batch.num_columns:
             raise IndexError("a batch has no such column")
-        child: cython.pointer(ArrowArray) = self.array.children[index]
+        if self.singles == cython.NULL:
+            self.singles = cython.cast(cython.pointer(cython.pointer(ArrowArray)), calloc(self.batch.num_columns, 8))
+            self.single_indices = cython.cast(cython.pointer(int64_t), calloc(self.batch.num_columns, 8))
+            if self.singles == cython.NULL or self.single_indices == cython.NULL:
+                raise MemoryError("no memory for a batch")
+        self.singles[self.n_singles] = cython.cast(cython.pointer(ArrowArray), calloc(1, cython.sizeof(ArrowArray)))
+        if self.singles[self.n_singles] == cython.NULL:
+            raise MemoryError("no memory for a batch")
+        self.single_indices[self.n_singles] = index
+        self.n_singles += 1
+        self.batch.column(index)._export_to_c(cython.cast(intptr_t, self.singles[self.n_singles - 1]))
+        return self.singles[self.n_singles - 1]
+
+    @cython.cfunc
+    @cython.exceptval(check=True)
+    def may_have_nulls(self, index: int64_t) -> cython.bint:
+        child: cython.pointer(ArrowArray) = self.column(index)
         return child.null_count != 0 and child.n_buffers > 0 and child.buffers[0] != cython.NULL
 
     @cython.cfunc
     @cython.exceptval(check=True)
     def words(self, index: int64_t, first: int64_t, last: int64_t) -> cython.pointer(cython.const[int64_t]):
         """The values of rows first..last of a column without nulls; NULL if there are none of these rows."""
-        if not 0 <= index < self.array.n_children:
-            raise IndexError("a batch has no such column")
-        child: cython.pointer(ArrowArray) = self.array.children[index]
-        if not 0 <= first <= last <= min(self.array.length, child.length):
+        child: cython.pointer(ArrowArray) = self.column(index)
+        if not 0 <= first <= last <= min(self.n_batch_rows, child.length):
             raise IndexError("a batch has no such rows")
         if first == last:
             return cython.NULL
