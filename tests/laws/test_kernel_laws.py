@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 
 import hypothesis.strategies as st
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import assume, event, given
 
 import keuka
@@ -209,6 +211,21 @@ def test_keys_moved_to_another_kernel_in_mid_stream_change_nothing(data: st.Data
             if part:
                 found += runner.process(part)
     check(f"{text.text}\nby {planned.partition}", streams, expected, outcome(program, streams, found, "q"))
+
+
+@pytest.mark.parametrize("condition", ["$2.x = $1.x", "$2.x = $1.x AND $2.k = $1.k"])
+def test_nan_and_the_zeros_of_either_sign_are_keys(condition: str):
+    streams: Rows = {"S": [(1, "a", 0, -0.0, True), (2, "a", 0, math.nan, True), (3, "a", 0, 1.0, True)], "Q": [], "I": []}
+    planned = plan(lowered(f"FROM S NEXT {{{condition}}} S"))
+    assert planned.partition is not None
+    runner = runner_of(streams)
+    runner.load("q", compile_tables(planned))
+    for step in epochs(streams):
+        runner.process(step)
+    columns = {"x": pa.array([0.0, math.nan]), "k": pa.array(["a", "a"])}
+    keys = pa.StructArray.from_arrays([columns[name] for name in planned.partition.columns["S"]], names=planned.partition.columns["S"])
+    state.drop(runner, keys)
+    assert runner.usage("q").n_instances == 1
 
 
 def arrow_type(type_: Type) -> pa.DataType:

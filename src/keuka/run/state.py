@@ -7,7 +7,7 @@ have the same states, whatever else it runs. Numbers of events and nodes are giv
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -203,11 +203,22 @@ def _has_key(runner: Runner, state: int, rows: Int64Array, keys: pa.StructArray)
     slots = runner.forest.key_slots[state]
     _require(len(slots) == keys.type.num_fields, "the queries have no common key of that many components")
     columns = [_slot_column(runner, rows, slot, layout) for slot in slots]
+    wanted = [_as_key(keys.field(i).cast(column.type)) for i, column in enumerate(columns)]
     if len(columns) == 1:
-        found: npt.NDArray[np.bool_] = pc.is_in(columns[0], value_set=keys.field(0).cast(columns[0].type)).to_numpy(zero_copy_only=False)
+        found: npt.NDArray[np.bool_] = pc.is_in(_as_key(columns[0]), value_set=wanted[0]).to_numpy(zero_copy_only=False)
         return found
-    wanted = set(zip(*[keys.field(i).cast(c.type).to_pylist() for i, c in enumerate(columns)], strict=True))
-    return np.array([key in wanted for key in zip(*[c.to_pylist() for c in columns], strict=True)], bool)
+    chosen = set(_tuples(wanted))
+    return np.array([key in chosen for key in _tuples([_as_key(column) for column in columns])], bool)
+
+
+def _as_key(column: pa.Array) -> pa.Array:
+    """As the kernel compares keys: the zeros of either sign are one."""
+    return pc.add(column, 0.0) if pa.types.is_float64(column.type) else column
+
+
+def _tuples(columns: list[pa.Array]) -> Iterator[tuple[object, ...]]:
+    """Row by row. NaN equals itself, which Python's does not."""
+    return zip(*[["NaN" if value != value else value for value in column.to_pylist()] for column in columns], strict=True)
 
 
 def _handles(runner: Runner, state: int, rows: Int64Array) -> list[Int64Array]:
