@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from cython.cimports.cpython.ref import Py_DECREF, Py_INCREF, PyObject
 from cython.cimports.keuka.kernel.arrow import ArrowArray, WordColumn
+from cython.cimports.keuka.kernel.system import is_initialized
 from cython.cimports.libc.stdint import int64_t, intptr_t
 from cython.cimports.libc.stdlib import calloc, free, malloc
 from cython.cimports.libc.string import memcpy
@@ -312,7 +313,8 @@ def release_batch(batch: cython.pointer(ArrowArray)) -> cython.void:
 @cython.nogil
 @cython.exceptval(check=False)
 def release_words(column: cython.pointer(ArrowArray)) -> cython.void:
-    with cython.gil:
-        Py_DECREF(cython.cast(object, cython.cast(cython.pointer(PyObject), column.private_data)))
+    if is_initialized():  # else Python has gone, and the array with it
+        with cython.gil:
+            Py_DECREF(cython.cast(object, cython.cast(cython.pointer(PyObject), column.private_data)))
     free(column.buffers)
     column.release = cython.NULL

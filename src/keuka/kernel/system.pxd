@@ -6,4 +6,5 @@ cdef extern from *:
     """
     void prefetch "keuka_prefetch"(const void* place) noexcept nogil
     int check_signals "PyErr_CheckSignals"() noexcept  # -1: a handler raised, and its exception is pending
+    bint is_initialized "Py_IsInitialized"() noexcept nogil
     int pending_exception "keuka_pending_exception"() except -1
