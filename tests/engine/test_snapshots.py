@@ -196,6 +196,22 @@ def test_columns_that_arrow_reads_and_pyarrow_does_not_know_are_refused():
         assert raised(lambda h=held: keuka.Engine().restore(checkpoints.pack({**sections, "stream/0/held": h}))).code == "K519"
 
 
+def test_waiting_rows_in_another_type_than_their_stream_are_refused():
+    """32 bits would be read as 64."""
+    engine = keuka.Engine(time="t")
+    engine.add("SELECT n FROM S")
+    engine.push("S", pa.table({"t": [1, 2], "n": [3, 4]}))
+    sections = checkpoints.unpack(engine.snapshot())
+    held = pa.ipc.open_stream(sections["stream/0/held"]).read_all()
+    for arrow in (pa.int32(), pa.bool_(), pa.string(), pa.float64()):
+        sink = pa.BufferOutputStream()
+        other = held.set_column(1, "n", held["n"].cast(arrow))
+        with pa.ipc.new_stream(sink, other.schema) as writer:
+            writer.write_table(other)
+        changed = {**sections, "stream/0/held": sink.getvalue().to_pybytes()}
+        assert raised(lambda c=changed: keuka.Engine().restore(checkpoints.pack(c))).code == "K519"
+
+
 def _schema(content: bytes) -> str:
     try:
         return str(pa.ipc.open_stream(content).schema)

@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from keuka.errors import DataError, data_error
+from keuka.schema import Type, attribute_of
 
 VERSION = 1
 _KERNEL = "kernel/"  # before the names of the runner's sections
@@ -161,6 +162,10 @@ def _check_stream(stream: StreamState) -> None:
     names = stream.schema.names
     _require(stream.held.column_names == names and stream.late.column_names == names, "rows that wait have other columns")
     _require({*stream.wanted, *stream.time, *([] if stream.id is None else [stream.id])} <= set(names), "a column is missing")
+    for name in stream.wanted:
+        attribute, arrow = attribute_of(name, stream.schema.field(name).type), stream.held.schema.field(name).type
+        is_text = attribute.type is Type.STRING and attribute_of(name, arrow).type is Type.STRING
+        _require(is_text or attribute.type is Type.OTHER or arrow.equals(attribute.arrow), "a column is not in its canonical type")
     numbers = stream.held_rows
     _require(numbers.num_columns == 1 and numbers.num_rows == stream.held.num_rows, "rows that wait have no numbers")
     _require(pa.types.is_int64(numbers.column(0).type) and numbers.column(0).null_count == 0, "the number of a row is none")
