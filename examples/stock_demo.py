@@ -1,4 +1,4 @@
-"""What `make demo` runs: half a made-up year of stock ticks, two queries over it, and a picture of one match.
+"""What `make demo` runs: half a made-up year of stock ticks, queries over it for two patterns, and a picture of one match.
 
 The prices are random walks with quiet and nervous days. Because real markets show the two patterns now and then and random
 walks almost never do, a few forced sales and a few double tops are worked into the returns.

@@ -61,8 +61,8 @@ def n_pushed_matches(query: keuka.Query, batches: list[pa.RecordBatch], n_names:
 def two_threads() -> list[Row]:
     """Wall time, the best of ten, so this one needs a machine with two free cores.
 
-    Dividing the events costs each thread some 5 ns an event. Double-Top takes 300 ns an event; Query 7 takes 27, and what is done
-    once for all threads (planning, loading, results) is a fifth of its 60 ms.
+    Dividing the events costs each thread some 4 ns an event, and waking threads some 0.1 ms, twice a step. Double-Top takes 300 ns an
+    event; Query 7 takes 27, and what is done once for all threads (planning, loading, results) is a fifth of its 60 ms.
     """
     return [
         *_two_threads("Double-Top", keuka.query(double_top.BY_RUNS), double_top.generate(1_000, 400), "Time", {}, LEAST_SPEED_UP),

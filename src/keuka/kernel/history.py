@@ -1,8 +1,7 @@
 """The rows of an epoch in the order of their histories (SEMANTICS 3): the starts and ends of the primitive events in them.
 
 Histories are read from the end: at the first difference the smaller value comes first, and if there is none the longer history.
-Only states that choose by history come here, and
-only in epochs with several events of their stream.
+Only states that choose by history come here, and only in epochs with several events of their stream.
 """
 
 import cython
@@ -86,7 +85,7 @@ def compare(machine: Machine, first: int64_t, second: int64_t) -> int64_t:
 @cython.nogil
 @cython.exceptval(check=False)
 def sort_rows(machine: Machine, n: int64_t) -> cython.bint:
-    """Merge sort: `ranked` gets (number among the rows, 0), in order."""
+    """Merge sort: `ranked` gets the numbers of the epoch's rows in order, with room for their ranks."""
     i: int64_t
     a: int64_t
     b: int64_t
