@@ -7,7 +7,7 @@ after lowering, names matter only to people.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from keuka.diagnostics import Span
 from keuka.expressions import Expression
@@ -109,7 +109,54 @@ class Fold:
     by_history: bool = False
 
 
-Operator = Source | Published | Filter | Map | Union | Next | Fold
+@dataclass(frozen=True)
+class Component:
+    """One part of a Sequence: an event that must be there, or, `negated`, one that must not."""
+
+    input: Operator
+    name: str = field(compare=False)  # for people
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """One way to satisfy a Sequence; its conditions are conjunctions over the sides that are components.
+
+    `terms` are over the positive components. `absent` has, for each negated component in turn, what an event of it must satisfy to be
+    one that is in the way; any does if nothing is said.
+    """
+
+    terms: tuple[Expression, ...] = ()
+    absent: tuple[tuple[Expression, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """All combinations of one event of each positive component that satisfy an alternative (SEMANTICS 5).
+
+    Side i of an expression is component i, negated ones counted. Payload: the attributes of the positive components one after the
+    other. `within` is a number of ticks, MAX_TICK without a window. Not `ordered`: the events may occur in any order, no component is
+    negated.
+    """
+
+    components: tuple[Component, ...]
+    alternatives: tuple[Alternative, ...]
+    within: int
+    schema: Schema
+    ordered: bool = True
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def positive(self) -> tuple[int, ...]:
+        """The numbers of the components that occur."""
+        return tuple([i for i, component in enumerate(self.components) if not component.negated])
+
+    @property
+    def negated(self) -> tuple[int, ...]:
+        return tuple([i for i, component in enumerate(self.components) if component.negated])
+
+
+Operator = Source | Published | Filter | Map | Union | Next | Fold | Sequence
 
 
 def inputs(operator: Operator) -> tuple[Operator, ...]:
@@ -120,7 +167,22 @@ def inputs(operator: Operator) -> tuple[Operator, ...]:
         return operator.inputs
     if isinstance(operator, Next | Fold):
         return (operator.first, operator.second)
+    if isinstance(operator, Sequence):
+        return tuple([component.input for component in operator.components])
     return (operator.input,)
+
+
+def with_inputs(operator: Operator, new: list[Operator]) -> Operator:
+    """The operator over other inputs, in the order of `inputs`; leaves of a plan's expression stay as they are."""
+    if isinstance(operator, Source | Published):
+        return operator
+    if isinstance(operator, Union):
+        return replace(operator, inputs=tuple(new))
+    if isinstance(operator, Next | Fold):
+        return replace(operator, first=new[0], second=new[1])
+    if isinstance(operator, Sequence):
+        return replace(operator, components=tuple([replace(c, input=i) for c, i in zip(operator.components, new, strict=True)]))
+    return replace(operator, input=new[0])
 
 
 def walk(operator: Operator) -> Iterator[Operator]:

@@ -1,4 +1,4 @@
-"""The meaning of the algebra, typed in from SEMANTICS 3: slow, obvious, and what everything else is compared with.
+"""The meaning of the algebra, typed in from SEMANTICS 3 and 5: slow, obvious, and what everything else is compared with.
 
 In come an operator and the events of its sources, all of them at once; out come the events of its output, in the order of `end`.
 No epochs are processed here, no instances kept: each definition is a loop over whole streams.
@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from collections.abc import Sequence as List
 from dataclasses import dataclass, replace
 
 from keuka.algebra import values
-from keuka.algebra.operators import Filter, Fold, Map, Next, Operator, Published, Source, Union
+from keuka.algebra.operators import Alternative, Filter, Fold, Map, Next, Operator, Published, Sequence, Source, Union
 from keuka.algebra.values import ERROR, Value
 from keuka.errors import data_error
-from keuka.expressions import Expression, show
+from keuka.expressions import Expression, can_fail, show
 from keuka.schema import MAX_TICK
 
 
@@ -44,18 +45,18 @@ class Event:
         return replace(self, history=(self.start, self.end))
 
 
-def earliest(events: Sequence[Event]) -> list[Event]:
+def earliest(events: List[Event]) -> list[Event]:
     """The minimal ones of the history order: from the end, the smaller value at the first difference; the longer if there is none."""
     keys = [(*reversed(event.history), math.inf) for event in events]
     return [event for event, key in zip(events, keys, strict=True) if key == min(keys)]
 
 
-def evaluate(operator: Operator, streams: Mapping[str, Sequence[Event]]) -> list[Event]:
+def evaluate(operator: Operator, streams: Mapping[str, List[Event]]) -> list[Event]:
     """All events of the operator's output, as a bag: sorted by `end`, otherwise in no particular but always the same order."""
     return sorted(_events(operator, streams), key=lambda event: event.end)
 
 
-def _events(operator: Operator, streams: Mapping[str, Sequence[Event]]) -> Iterator[Event]:
+def _events(operator: Operator, streams: Mapping[str, List[Event]]) -> Iterator[Event]:
     match operator:
         case Source():
             yield from [event.as_primitive() for event in streams[operator.stream]]
@@ -73,6 +74,8 @@ def _events(operator: Operator, streams: Mapping[str, Sequence[Event]]) -> Itera
             yield from _next(operator, evaluate(operator.first, streams), evaluate(operator.second, streams))
         case Fold():
             yield from _fold(operator, evaluate(operator.first, streams), evaluate(operator.second, streams))
+        case Sequence():
+            yield from _sequence(operator, [evaluate(component.input, streams) for component in operator.components])
 
 
 def _filter(operator: Filter, events: list[Event]) -> Iterator[Event]:
@@ -138,6 +141,81 @@ def _first_following(
     return []
 
 
+# -- sequences: all combinations -----------------------------------------------------------------------------------------------
+
+_Bound = dict[int, Event]  # by component
+
+
+def _sequence(operator: Sequence, streams: list[list[Event]]) -> Iterator[Event]:
+    last_is_negated = operator.components[-1].negated
+    for bound in _combinations(operator, streams):
+        if _satisfies(operator, bound, streams):
+            events = [bound[i] for i in operator.positive]
+            first, last = _first_and_last(bound)
+            end = min(first.end + operator.within - 1, MAX_TICK) if last_is_negated else last.end
+            parts = zip(*[(event.payload, event.contributors, event.history) for event in events], strict=True)
+            payload, contributors, history = (tuple(itertools.chain.from_iterable(part)) for part in parts)
+            yield Event(payload, min([event.start for event in events]), end, contributors, history)
+
+
+def _combinations(operator: Sequence, streams: list[list[Event]]) -> Iterator[_Bound]:
+    """One event of every positive component, no two of them simultaneous, in order if that is asked for, within the window."""
+    found: list[_Bound] = [{}]
+    for i in operator.positive:
+        found = [bound | {i: event} for bound in found for event in streams[i] if _goes_with(operator, bound, event)]
+    yield from found
+
+
+def _goes_with(operator: Sequence, bound: _Bound, event: Event) -> bool:
+    before = list(bound.values())
+    is_placed = all(one.end < event.end if operator.ordered else one.end != event.end for one in before)
+    return is_placed and all(abs(event.end - one.end) < operator.within for one in before)
+
+
+def _first_and_last(bound: _Bound) -> tuple[Event, Event]:
+    in_time = sorted(bound.values(), key=lambda event: event.end)
+    return in_time[0], in_time[-1]
+
+
+def _satisfies(operator: Sequence, bound: _Bound, streams: list[list[Event]]) -> bool:
+    """One alternative is enough. Where none is satisfied, what fails to be calculated is raised."""
+    found = [_holds_alternative(operator, alternative, bound, streams) for alternative in operator.alternatives]
+    if True not in found and ERROR in found:
+        terms = [term for alternative in operator.alternatives for part in (alternative.terms, *alternative.absent) for term in part]
+        raise _overflow(next(term for term in terms if can_fail(term)), list(bound.values())[-1], sided=False)
+    return True in found
+
+
+def _holds_alternative(operator: Sequence, alternative: Alternative, bound: _Bound, streams: list[list[Event]]) -> Value | object:
+    parts = [_all(alternative.terms, bound, len(operator.components))]
+    for i, terms in zip(operator.negated, alternative.absent, strict=True):
+        after, before = _scope(operator, i, bound)
+        candidates = [event for event in streams[i] if after < event.end < before]
+        parts.append(_none_of([_all(terms, bound | {i: event}, len(operator.components)) for event in candidates]))
+    return False if False in parts else ERROR if ERROR in parts else True
+
+
+def _all(terms: tuple[Expression, ...], bound: _Bound, n: int) -> Value | object:
+    """Do all terms hold? One that does not makes up for another that cannot be calculated."""
+    sides = tuple([bound[i].payload if i in bound else () for i in range(n)])
+    found = [values.evaluate(term, sides) for term in terms]
+    return False if False in found or None in found else ERROR if ERROR in found else True
+
+
+def _none_of(found: list[Value | object]) -> Value | object:
+    return False if True in found else ERROR if ERROR in found else True
+
+
+def _scope(operator: Sequence, i: int, bound: _Bound) -> tuple[float, float]:
+    """The ticks between which an event of negated component i is in the way, themselves not included."""
+    first, last = _first_and_last(bound)
+    after = [bound[k].end for k in operator.positive if k < i]
+    before = [bound[k].end for k in operator.positive if k > i]
+    if not after:
+        return (-math.inf if operator.within == MAX_TICK else last.end - operator.within), first.end
+    return after[-1], before[0] if before else first.end + operator.within
+
+
 _Sides = tuple[tuple[Value, ...], ...]  # payloads by side, see `expressions.py`
 
 
@@ -157,11 +235,11 @@ def _payload(items: tuple[Expression, ...], sides: _Sides, event: Event) -> tupl
     return payload
 
 
-def _overflow(expression: Expression, event: Event) -> Exception:
+def _overflow(expression: Expression, event: Event, sided: bool = True) -> Exception:
     rows = ", ".join([f"row {row} of `{stream}`" for stream, row in event.contributors])
     return data_error(
         "K507",
-        f"the value of `{show(expression, sided=True)}` does not fit into 64 bits",
+        f"the value of `{show(expression, sided=sided)}` does not fit into 64 bits",
         "calculate with doubles: multiply by 1.0 first",
         where=f"at {rows}" if rows else f"at the event from {event.start} to {event.end}",
     )
