@@ -15,8 +15,8 @@ from keuka.errors import EXPLANATIONS
 
 ERRORS = Path(__file__).parent / "golden" / "errors"
 CASES = sorted([folder for folder in ERRORS.iterdir() if (folder / "case.py").exists()])
-# CEL has no absence; a bug of our own, and a file that cannot be written, are messages of the command line (tests/test_cli.py).
-ELSEWHERE = {"K304", "K517", "K901"}
+# A bug of our own, and a file that cannot be written, are messages of the command line (tests/test_cli.py).
+ELSEWHERE = {"K517", "K901"}
 
 
 @pytest.mark.parametrize("folder", CASES, ids=[folder.name for folder in CASES])

@@ -6,7 +6,7 @@ from keuka.engine import Engine
 from keuka.errors import DataError, InternalError, KeukaError, QueryError
 from keuka.events.delivery import Matches
 from keuka.events.sources import Stream
-from keuka.query import Query, cel, match, match_all, query
+from keuka.query import Query, cel, match, match_all, query, sase
 from keuka.rules import Rule
 from keuka.run.live import Waiting
 
@@ -28,4 +28,5 @@ __all__ = [
     "match",
     "match_all",
     "query",
+    "sase",
 ]

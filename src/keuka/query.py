@@ -1,4 +1,4 @@
-"""The query path as one short function, and the public calls that use it: `cel`, `query`, `match`, `match_all`.
+"""The query path as one short function, and the public calls that use it: `cel`, `sase`, `query`, `match`, `match_all`.
 
 text -> languages -> algebra -> plan -> automaton -> tables happens in `prepare`; `run/embedded.py` does the rest.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import time as clock
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,7 @@ from keuka.events.order import common_axis
 from keuka.events.sources import OpenStream, Stream, open_stream
 from keuka.events.tables import check_shared
 from keuka.explain import explain, explain_text_alone
-from keuka.languages.cel import lower as cel_lower
-from keuka.languages.cel.syntax import parse as parse_cel
+from keuka.languages.sets import LANGUAGES, Text, Texts, inputs_of, lower_texts, parameters_of, published_by
 from keuka.plan.planner import Plan, compile_tables, output_names, plan
 from keuka.plan.type_column import split_by_type
 from keuka.run.embedded import run
@@ -38,29 +37,13 @@ EVENTS = "events"  # what one table of all events is called where it was given n
 
 
 @dataclass(frozen=True)
-class Language:
-    """What a query language must offer: from text to a syntax tree, and from trees to the algebra."""
-
-    suffix: str  # of its files
-    parse: Callable[[SourceText], Any]
-    lower: Callable[[tuple[Any, ...], Mapping[str, StreamType], Mapping[str, object]], Program]
-    inputs: Callable[[tuple[Any, ...]], tuple[str, ...]]
-    published: Callable[[tuple[Any, ...]], tuple[str, ...]]
-    parameters: Callable[[tuple[Any, ...]], tuple[str, ...]]
-
-
-LANGUAGES = {"cel": Language(".cel", parse_cel, cel_lower.lower, cel_lower.inputs, cel_lower.published, cel_lower.parameters)}
-
-
-@dataclass(frozen=True)
 class Query:
-    """One or more parsed queries that may read each other's published streams. Made by `cel` and `query`."""
+    """One or more parsed queries that may read each other's published streams. Made by `cel`, `sase` and `query`."""
 
-    files: tuple[Any, ...]  # syntax trees of the language, each with its `source`
-    language: str
+    texts: Texts
 
     def __repr__(self) -> str:
-        return f"<{self.language} query over {', '.join(self.inputs)}>"
+        return f"<{' and '.join(dict.fromkeys([text.language for text in self.texts]))} query over {', '.join(self.inputs)}>"
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -70,7 +53,7 @@ class Query:
         >>> keuka.cel("SELECT * FROM FILTER {Volume > :v} (Stock)").parameters
         ('v',)
         """
-        return LANGUAGES[self.language].parameters(self.files)
+        return parameters_of(self.texts)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -80,7 +63,7 @@ class Query:
         >>> keuka.cel("SELECT * FROM Stock NEXT News").inputs
         ('Stock', 'News')
         """
-        return LANGUAGES[self.language].inputs(self.files)
+        return inputs_of(self.texts)
 
     @property
     def published(self) -> tuple[str, ...]:
@@ -90,7 +73,7 @@ class Query:
         >>> keuka.cel("SELECT * FROM FILTER {Volume > 10000} (Stock) PUBLISH Large").published
         ('Large',)
         """
-        return LANGUAGES[self.language].published(self.files)
+        return published_by(self.texts)
 
     def output_schema(
         self, streams: Any, *, params: Mapping[str, object] | None = None, output: str | None = None, **options: Any
@@ -184,37 +167,66 @@ def cel(text: str, *, name: str = "<query>") -> Query:
     >>> rises.inputs
     ('Stock',)
     """
+    return _parsed(text, name, "cel")
+
+
+def sase(text: str, *, name: str = "<query>") -> Query:
+    """A query in SASE: events in a certain order, and events that must not occur.
+
+    >>> import keuka
+    >>> unpaid = keuka.sase("SEQ(Shelf s, !Counter c, Exit e) WHERE [tag] WITHIN 3 hours")
+    >>> unpaid.inputs
+    ('Shelf', 'Counter', 'Exit')
+    """
+    return _parsed(text, name, "sase")
+
+
+def _parsed(text: str, name: str, language: str) -> Query:
     if not isinstance(text, str):
         raise TypeError(f"the text of a query must be a str, not {type(text).__name__}")
-    return Query((parse_cel(SourceText(name, text)),), "cel")
+    return Query((Text(LANGUAGES[language].parse(SourceText(name, text)), language),))
 
 
-def query(path_or_text: str | os.PathLike[str], language: str | None = None) -> Query:
-    """A query from a file, from all query files of a directory, or from text.
+def query(path_or_text: str | os.PathLike[str] | Iterable[Query], language: str | None = None) -> Query:
+    """A query from a file, from all query files of a directory, from text, or one of several queries that read each other's streams.
 
-    Text without blanks is taken for a path. A file is in the language of its suffix (`.cel`) unless `language` says otherwise; text is
-    CEL.
+    Text without blanks is taken for a path. A file is in the language of its suffix (`.cel`, `.sase`) unless `language` says otherwise;
+    text is CEL.
+
+    >>> import keuka
+    >>> large = keuka.cel("FROM FILTER {Volume > 10000} (Stock) PUBLISH Large")
+    >>> pairs = keuka.sase("SEQ(Large a, Large b) WHERE [Name] WITHIN 10 min")
+    >>> keuka.query([large, pairs]).inputs
+    ('Stock',)
     """
     if not isinstance(path_or_text, str | os.PathLike):
-        raise TypeError(f"a query must be a Query, a path or text (str), not {type(path_or_text).__name__}")
+        return _together(path_or_text)
     if language is not None and not (isinstance(language, str) and language in LANGUAGES):
         raise ValueError(f"unknown language {language!r}; the languages are {', '.join(LANGUAGES)}")
     path = _as_path(path_or_text)
     if path is not None and "\0" in str(path):
         raise QueryError(Diagnostic("K104", f"the query file {str(path)!a} cannot be read: the name of a file has no NUL"))
-    chosen = language or "cel"
     if path is None:
-        return Query((LANGUAGES[chosen].parse(SourceText("<query>", str(path_or_text))),), chosen)
-    suffix = LANGUAGES[chosen].suffix
-    files = sorted(path.glob(f"*{suffix}")) if path.is_dir() else [path]
+        return _parsed(str(path_or_text), "<query>", language or "cel")
+    suffixes = {LANGUAGES[one].suffix: one for one in ([language] if language else LANGUAGES)}
+    files = sorted([file for suffix in suffixes for file in path.glob(f"*{suffix}")]) if path.is_dir() else [path]
+    known = " or ".join([f"`*{suffix}`" for suffix in suffixes])
     if not files:
-        raise QueryError(Diagnostic("K104", f"there is no query file (`*{suffix}`) in `{path}`"))
-    if language is None and files[0].suffix != suffix:
+        raise QueryError(Diagnostic("K104", f"there is no query file ({known}) in `{path}`"))
+    if language is None and files[0].suffix not in suffixes:
         message = f"the language of `{path}` is not known from its name"
         is_text = any(blank in str(path) for blank in " \n\t")
-        remedy = f"write the text of the query into a file `*{suffix}`" if is_text else f"name it `*{suffix}`, or say `language=`"
+        remedy = f"write the text of the query into a file {known}" if is_text else f"name it {known}, or say `language=`"
         raise QueryError(Diagnostic("K104", message, help=(remedy,)))
-    return Query(tuple([LANGUAGES[chosen].parse(SourceText(str(file), _read_text(file))) for file in files]), chosen)
+    texts = [(SourceText(str(file), _read_text(file)), language or suffixes[file.suffix]) for file in files]
+    return Query(tuple([Text(LANGUAGES[of].parse(source), of) for source, of in texts]))
+
+
+def _together(queries: object) -> Query:
+    parts = list(queries) if isinstance(queries, Iterable) else []
+    if not parts or not all(isinstance(part, Query) for part in parts):
+        raise TypeError(f"a query must be a Query, several of them, a path or text (str), not {type(queries).__name__}")
+    return Query(tuple([text for part in parts for text in part.texts]))
 
 
 def _as_path(path_or_text: str | os.PathLike[str]) -> Path | None:
@@ -341,7 +353,7 @@ def prepare(
     parsed = query_ if isinstance(query_, Query) else query(query_, language)
     said = {"time": time, "lateness": lateness, "unit": unit, "sort": sort or None}
     if not parsed.inputs:
-        LANGUAGES[parsed.language].lower(parsed.files, {}, params or {})  # nothing but a circle reads no stream, and it is refused there
+        lower_texts(parsed.texts, {}, params or {})  # nothing but a circle reads no stream, and it is refused there
     opened = _open(parsed, streams, said, type_column)
     if opened:
         common_axis(opened)  # streams on different clocks are a mistake in the data, not in the query
@@ -349,7 +361,7 @@ def prepare(
         types: dict[str, StreamType] = {stream.name: stream.type for stream in opened}
     else:
         types = dict.fromkeys(parsed.inputs, opened[0].type)
-    program = LANGUAGES[parsed.language].lower(parsed.files, types, params or {})
+    program = lower_texts(parsed.texts, types, params or {})
     if type_column is not None:
         program = _by_type(program, opened[0], type_column)
     planned, tables = compile_program(program, outputs, bool(contributors), header_names(bool(contributors)))

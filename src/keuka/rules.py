@@ -14,9 +14,9 @@ from keuka.events.delivery import QUERY
 from keuka.events.frontiers import BEGINNING
 from keuka.events.matches import header_names
 from keuka.events.order import one_axis
-from keuka.query import LANGUAGES, Query, compile_program
+from keuka.languages.sets import lower_texts
+from keuka.query import Query, compile_program
 from keuka.run.live import Live, LoadedRule, Published
-from keuka.schema import MAX_TICK
 
 if TYPE_CHECKING:
     from keuka.engine import Engine
@@ -113,10 +113,10 @@ def plan_rule(rule: RuleSpec, live: Live) -> LoadedRule | None:
     types = {name: stream.type for name, stream in found.items() if stream is not None}
     if len(types) < len(found):
         return None
-    program = LANGUAGES[rule.query.language].lower(rule.query.files, types, rule.params)
+    program = lower_texts(rule.query.texts, types, rule.params)
     header = (QUERY, *header_names(rule.contributors))
     planned, tables = compile_program(program, rule.outputs, rule.contributors, header)
-    is_bounded = all(state.window < MAX_TICK for stage in planned.stages for state in stage.automaton.states)
+    is_bounded = all(stage.automaton.is_bounded for stage in planned.stages)
     return loaded_rule(rule, tables, live, max(live.frontiers.time - 1, BEGINNING), is_bounded)
 
 

@@ -15,7 +15,8 @@ from keuka.events.clocks import unit_of
 from keuka.events.frontiers import event_batch, ordered, row_numbers
 from keuka.events.order import header
 from keuka.events.sources import OpenStream, Stream, joined, open_stream
-from keuka.query import LANGUAGES, Query
+from keuka.languages.sets import LANGUAGES, Text
+from keuka.query import Query
 from keuka.rules import RuleSpec, loaded_rule, plan_rule, same_meaning
 from keuka.run import checkpoints, state
 from keuka.run.checkpoints import Checkpoint, RuleState, StreamState
@@ -40,8 +41,8 @@ def checkpoint(rules: Sequence[RuleSpec], live: Live) -> Checkpoint:
 def _state(rule: RuleSpec, loaded: LoadedRule | None, n_matches: int) -> RuleState:
     return RuleState(
         name=rule.name,
-        language=rule.query.language,
-        texts=tuple([(file.source.name, file.source.text) for file in rule.query.files]),
+        language=",".join([text.language for text in rule.query.texts]),
+        texts=tuple([(text.file.source.name, text.file.source.text) for text in rule.query.texts]),
         params=dict(rule.params),
         outputs=rule.outputs,
         contributors=rule.contributors,
@@ -150,10 +151,12 @@ def _continued(rule: RuleSpec, old: RuleState, live: Live, is_own: bool) -> Load
 
 
 def _text(state: RuleState) -> RuleSpec:
-    if state.language not in LANGUAGES:
+    languages = state.language.split(",")
+    languages *= len(state.texts) if len(languages) == 1 else 1  # older snapshots have one for all texts
+    if len(languages) != len(state.texts) or not all(language in LANGUAGES for language in languages):
         raise checkpoints.damaged(f"rule `{state.name}` is in no known language")
-    parse = LANGUAGES[state.language].parse
-    query = Query(tuple([parse(SourceText(name, text)) for name, text in state.texts]), state.language)
+    parsed = [LANGUAGES[of].parse(SourceText(name, text)) for of, (name, text) in zip(languages, state.texts, strict=True)]
+    query = Query(tuple([Text(file, of) for file, of in zip(parsed, languages, strict=True)]))
     return RuleSpec(state.name, query, state.params, state.outputs, state.contributors)
 
 

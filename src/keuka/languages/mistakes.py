@@ -55,7 +55,8 @@ class Mistake:
 class Vocabulary:
     """How a language speaks of its syntax. `foreign` explains words of other languages; `hints` looks at the whole mistake.
 
-    `prefixes` are the foreign words that pass for a name until something follows them: `DISTINCT Name`, `SEQ(A, B)`.
+    `prefixes` are the foreign words that pass for a name until something follows them: `DISTINCT Name`, `SEQ(A, B)`. `own_signs` are
+    signs that are slips in other languages.
     """
 
     language: str
@@ -64,13 +65,14 @@ class Vocabulary:
     foreign: Mapping[str, str]
     prefixes: frozenset[str]
     hints: Callable[[Mistake], tuple[str, ...]]
+    own_signs: frozenset[str] = frozenset()
 
 
 _NAMES = frozenset({"NAME", "DASHED_NAME", "QUOTED_NAME"})
-_ARITHMETIC = frozenset({"PLUS", "MINUS", "STAR", "SLASH", "PERCENT", "LPAR", "UNIT"})
+_ARITHMETIC = frozenset({"PLUS", "MINUS", "STAR", "SLASH", "PERCENT", "LPAR", "DOT", "UNIT"})
 _VALUE = (
     frozenset({"NAME", "QUOTED_NAME", "DECORATOR", "INTEGER", "DECIMAL", "STRING", "PARAMETER", "TRUE", "FALSE", "NULL", "DUR"})
-    | frozenset({"NOT", "MINUS", "CASE", "LPAR"})
+    | frozenset({"NOT", "MINUS", "CASE", "LPAR", "LSQB"})
 )  # fmt: skip
 # After a name or a number; `AND` alone, without `OR`, is the AND of a BETWEEN and is listed by itself.
 VALUE_PHRASES = (
@@ -82,10 +84,11 @@ NAME_PHRASES = (
     Phrase("a name", frozenset({"DASHED_NAME"}), _NAMES),
     Phrase("a name", frozenset({"NAME"}), _NAMES),
 )
-_SIGNS = {"LPAR": "(", "RPAR": ")", "LBRACE": "{", "RBRACE": "}", "COMMA": ",", "SEMICOLON": ";", "STAR": "*"}
+_BRACKETS = {"LPAR": "(", "RPAR": ")", "LBRACE": "{", "RBRACE": "}", "LSQB": "[", "RSQB": "]"}
+_SIGNS = {**_BRACKETS, "COMMA": ",", "SEMICOLON": ";", "STAR": "*", "NEGATION": "!"}
 _OPENED_BY = {")": "(", "}": "{", "]": "["}
 
-_WORD = re.compile(r"'(?:[^'\n]|'')*'|\"(?:[^\"\n]|\"\")*\"|[^\W\d]\w*|\$[0-9]*\.?|[0-9]\w*|<=|>=|<>|!=|==|&&|\|\||.", re.DOTALL)
+_WORD = re.compile(r"'(?:[^'\n]|'')*'|\"(?:[^\"\n]|\"\")*\"|[^\W\d]\w*|\$\w*\.?|[0-9]\w*|<=|>=|<>|!=|==|&&|\|\||.", re.DOTALL)
 # What brackets are looked for in: whole strings, names in backticks and comments count as one piece each.
 _PIECE = re.compile(r"'(?:[^'\n]|'')*'|\"(?:[^\"\n]|\"\")*\"|`[^`\n]*`|--[^\n]*|/\*.*?\*/|\w+|[\s\ufeff]+|.", re.DOTALL)
 _UNENDED = {"'": "text", '"': "text", "`": "name", "/*": "comment"}
@@ -102,6 +105,12 @@ _SLIPS = {
     "^": "there is no operator for powers",
     "[": "a list of values stands in parentheses: `Name IN ('IBM', 'MSFT')`",
     **dict.fromkeys("‘’‚“”„", "text stands in straight quotes: `'IBM'`"),
+    **dict.fromkeys("∧⋀", "write `AND`"),
+    **dict.fromkeys("∨⋁", "write `OR`"),
+    "¬": "write `NOT`",
+    "≠": "write `<>` or `!=`",
+    "≤": "write `<=`",
+    "≥": "write `>=`",
 }
 
 
@@ -155,7 +164,7 @@ def _pieces(text: str) -> list[tuple[int, str]]:
 def _open_brackets(pieces: list[tuple[int, str]]) -> list[tuple[int, str]]:
     opened: list[tuple[int, str]] = []
     for offset, piece in pieces:
-        if piece in ("(", "{"):
+        if piece in ("(", "{", "["):
             opened.append((offset, piece))
         elif opened and opened[-1][1] == _OPENED_BY.get(piece):
             opened.pop()
@@ -170,7 +179,7 @@ def _function(pieces: list[tuple[int, str]], opened: list[tuple[int, str]]) -> s
 def _causes(vocabulary: Vocabulary, mistake: Mistake) -> tuple[str, ...]:
     """What leaves no doubt: a sign or word of another language, a function that is none of ours, a misspelt keyword."""
     found, word, before = mistake.found, mistake.found.upper(), mistake.before.upper()
-    slip = _SLIPS.get(found) or _SLIPS.get(mistake.before + found)
+    slip = None if found in vocabulary.own_signs else _SLIPS.get(found) or _SLIPS.get(mistake.before + found)
     causes = [slip] if slip else []
     if word in vocabulary.foreign:
         causes.append(vocabulary.foreign[word])
@@ -212,7 +221,8 @@ def _after_last(source: SourceText, pieces: list[tuple[int, str]]) -> Span:
 def _help(vocabulary: Vocabulary, mistake: Mistake, source: SourceText, opened: list[tuple[int, str]]) -> tuple[str, ...]:
     found, word = mistake.found, mistake.found.upper()
     help = [*mistake.causes, *_bracket_help(mistake, source, opened)]
-    if mistake.before == "," and word in mistake.keywords | {")", "}", ";", ""}:
+    hints = vocabulary.hints(mistake)
+    if mistake.before == "," and word in mistake.keywords | {")", "}", ";", ""} and not hints:
         help.append("remove the `,` before it, or add what should follow")
     elif word in mistake.keywords and mistake.expected & _NAMES and found != word:
         help.append(f"`{found}` is a keyword; as a name it stands in backticks")
@@ -222,7 +232,7 @@ def _help(vocabulary: Vocabulary, mistake: Mistake, source: SourceText, opened: 
         help.append("a name begins with a letter; any other stands in backticks")
     if re.fullmatch("[<>=!]+", found) and "AND" in mistake.expected and not mistake.causes:
         help.append("comparisons do not chain; write `a < b AND b < c`")
-    return (*help, *[hint for hint in vocabulary.hints(mistake) if hint not in help])
+    return (*help, *[hint for hint in hints if hint not in help])
 
 
 def _bracket_help(mistake: Mistake, source: SourceText, opened: list[tuple[int, str]]) -> list[str]:

@@ -102,7 +102,7 @@ def _leaf(value: Value, scope: Scope) -> Expression | None:
         case Reference():
             column = scope.column(value)
             if column.type is Type.OTHER:
-                help = "a SELECT can pass it on; it cannot be compared or computed with"
+                help = "a query can pass it on; it cannot be compared or computed with"
                 raise wrong_type(f"the values of `{value.name}` cannot be used in an expression", column, help)
             return column
         case _:

@@ -8,10 +8,11 @@ from keuka.algebra import operators as algebra
 from keuka.diagnostics import Diagnostic, Span, listing, similar
 from keuka.expressions import CANDIDATE, FIRST, LAST, TRUE, Expression, Literal
 from keuka.languages.cel import syntax
-from keuka.languages.cel.context import Context, Lowered, column_of
+from keuka.languages.cel.context import Context, Lowered
 from keuka.languages.cel.naming import Chain, FoldNames, chained, collisions, folded, fresh
 from keuka.languages.cel.scopes import in_fold, in_next
 from keuka.languages.coercion import as_type, described
+from keuka.languages.columns import column_of
 from keuka.languages.typing import Scope, predicate, typed
 from keuka.schema import ARROW_OF, Attribute, Schema, Type
 

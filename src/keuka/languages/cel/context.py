@@ -8,10 +8,11 @@ from datetime import timedelta
 
 from keuka.algebra.operators import Operator
 from keuka.diagnostics import Diagnostic, Span
-from keuka.expressions import Column, Literal
+from keuka.expressions import Literal
+from keuka.languages.cel import syntax
 from keuka.languages.cel.naming import Chain
-from keuka.languages.cel.published import Publications
 from keuka.languages.cel.scopes import Lookup
+from keuka.languages.published import Publications
 from keuka.languages.typing import Scope
 from keuka.schema import Schema, StreamType, TimeAxis
 
@@ -33,7 +34,7 @@ class Lowered:
 class Context:
     streams: Mapping[str, StreamType]
     parameters: Mapping[str, Literal | timedelta]
-    published: Publications
+    published: Publications[syntax.Query]
     outputs: dict[int, Lowered]  # the outputs lowered so far, by the identity of their query
     findings: list[Diagnostic]
 
@@ -42,7 +43,3 @@ class Context:
 
     def note(self, code: str, message: str, span: Span, label: str = "", *help: str) -> None:
         self.findings.append(Diagnostic(code, message, span, label, help))
-
-
-def column_of(schema: Schema, side: int, index: int, span: Span) -> Column:
-    return Column(side, index, schema[index].type, schema[index].name, span)

@@ -10,18 +10,18 @@ from collections.abc import Mapping
 
 from keuka.algebra import operators as algebra
 from keuka.algebra.operators import Program
-from keuka.diagnostics import Diagnostic, Span, listing, similar
+from keuka.diagnostics import Diagnostic, Span
 from keuka.errors import QueryError
 from keuka.expressions import TRUE
 from keuka.languages.cel import syntax
 from keuka.languages.cel.combine import lower_fold, lower_next, lower_union
 from keuka.languages.cel.context import Context, Lowered
 from keuka.languages.cel.naming import fresh
-from keuka.languages.cel.published import check_names, evaluation_order, publications
+from keuka.languages.cel.published import needs, outputs
 from keuka.languages.cel.scopes import in_filter
 from keuka.languages.cel.select import lower_select
 from keuka.languages.parameters import read_parameters
-from keuka.languages.parsing import MAX_NESTING
+from keuka.languages.published import check_levels, check_names, evaluation_order, place, publications, published_names, unknown_stream
 from keuka.languages.typing import predicate
 from keuka.languages.values import Parameter
 from keuka.schema import StreamType
@@ -29,30 +29,30 @@ from keuka.schema import StreamType
 
 def lower(files: tuple[syntax.CelFile, ...], streams: Mapping[str, StreamType], params: Mapping[str, object]) -> Program:
     findings: list[Diagnostic] = []
-    published = publications(files, streams)
+    published = publications(outputs(files), streams)
     check_names(published.outputs, streams, findings)
     given = read_parameters(_parameters(files), params, findings)
     context = Context(streams, given, published, {}, findings)
     levels: dict[str, int] = {}
-    for query in evaluation_order(published, findings):
+    for query in evaluation_order(published.outputs, lambda query: needs(query, published), findings):
         lowered = _query(query, context)
-        if lowered is not None and _check_levels(query, lowered.operator, levels, context):
+        if lowered is not None and check_levels(query, lowered.operator, levels, findings):
             context.outputs[id(query)] = lowered
     if findings:
-        raise QueryError(*sorted(findings, key=_place))
+        raise QueryError(*sorted(findings, key=place))
     return Program(tuple([(q.publish.text if q.publish else "", context.outputs[id(q)].operator) for q in published.outputs]))
 
 
 def inputs(files: tuple[syntax.CelFile, ...]) -> tuple[str, ...]:
     """The streams that are read but published by no query, in the order of first use."""
-    published = publications(files, ()).by_name
+    published = publications(outputs(files), ()).by_name
     read = [node.name.text for node in _nodes(files) if isinstance(node, syntax.Read)]
     return tuple(dict.fromkeys([name for name in read if name not in published]))
 
 
 def published(files: tuple[syntax.CelFile, ...]) -> tuple[str, ...]:
     """The names under which queries publish, in the order of the text."""
-    return tuple([query.publish.text for query in publications(files, ()).outputs if query.publish is not None])
+    return published_names(outputs(files))
 
 
 def parameters(files: tuple[syntax.CelFile, ...]) -> tuple[str, ...]:
@@ -65,10 +65,6 @@ def _nodes(files: tuple[syntax.CelFile, ...]) -> list[syntax.Node]:
 
 def _parameters(files: tuple[syntax.CelFile, ...]) -> list[Parameter]:
     return [node for node in _nodes(files) if isinstance(node, Parameter)]
-
-
-def _place(finding: Diagnostic) -> tuple[str, int]:
-    return ("\uffff", 0) if finding.span is None else (finding.span.source.name, finding.span.start)
 
 
 def _query(query: syntax.Query, context: Context) -> Lowered | None:
@@ -113,9 +109,7 @@ def _read(stream: syntax.Read, context: Context) -> Lowered | None:
         return Lowered(algebra.Source(name, given.schema, stream.span), fresh(given.schema.names), given.axis)
     if name in context.published.by_name:
         return _output(context.published.by_name[name], stream.span, context)
-    known = (*context.streams, *context.published.by_name)
-    help = (*similar(name, known), f"streams: {listing(known)}" if known else "no streams are given")
-    context.note("K202", f"there is no stream `{name}`", stream.span, "", *help)
+    context.findings.append(unknown_stream(stream.name, (*context.streams, *context.published.by_name)))
     return None
 
 
@@ -131,22 +125,3 @@ def _output(query: syntax.Query, span: Span, context: Context) -> Lowered | None
 def _filter(stream: syntax.Filter, lowered: Lowered, context: Context) -> Lowered:
     condition = predicate(stream.predicate, context.scope(in_filter(lowered.schema), lowered.axis), "FILTER")
     return Lowered(algebra.Filter(lowered.operator, condition or TRUE, stream.span), lowered.chain, lowered.axis)
-
-
-def _check_levels(query: syntax.Query, operator: algebra.Operator, levels: dict[str, int], context: Context) -> bool:
-    """Queries that read one another nest like subqueries, and count like them: later stages see one operator above the other."""
-    deepest = 1
-    stack = [(operator, 1)]
-    while stack:
-        node, level = stack.pop()
-        if isinstance(node, algebra.Published):
-            deepest = max(deepest, level + levels[node.name])
-        else:
-            deepest = max(deepest, level)
-            stack.extend([(part, level + 1) for part in algebra.inputs(node)])
-    if query.publish is not None:
-        levels[query.publish.text] = deepest
-    if deepest > MAX_NESTING:
-        message = f"queries that read one another are nested more than {MAX_NESTING} levels deep here"
-        context.note("K103", message, query.span, f"{deepest} levels", "let it read a stream that is nearer to the input")
-    return deepest <= MAX_NESTING

@@ -7,13 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from keuka.diagnostics import Diagnostic, SourceText, Span
-from keuka.errors import QueryError
+from keuka.diagnostics import SourceText, Span
 from keuka.languages import values
 from keuka.languages.cel.hints import CEL_WORDS, DUR_IN_SELECT
-from keuka.languages.functions import check_function
+from keuka.languages.columns import unnamed
 from keuka.languages.parsing import Grammar, check_nesting, parse_text
-from keuka.languages.typing import misplaced_duration
 from keuka.languages.values import Name, Value, ValueBuilder
 
 CEL = Grammar(Path(__file__).with_name("grammar.lark"), CEL_WORDS)
@@ -171,7 +169,7 @@ class _Builder(ValueBuilder):
             return Item(value, name, value.span.to(name.span))
         attribute = values.ungrouped(value)
         if not isinstance(attribute, values.Reference):
-            raise _unnamed(value)
+            raise unnamed(value, DUR_IN_SELECT)
         return Item(value, Name(attribute.name, attribute.span), value.span)
 
     def attribute(self, parts: list[Any]) -> Value:
@@ -208,22 +206,3 @@ class _Builder(ValueBuilder):
 
     def parenthesised(self, parts: list[Any]) -> Stream:
         return Parenthesised(parts[1], self.token_span(parts[0], parts[2]))
-
-
-def _unnamed(value: Value) -> QueryError:
-    """Why a column that is no plain attribute is refused without a name: first for what a name would not repair."""
-    for node in walk(value):
-        if isinstance(node, values.Dur):
-            return misplaced_duration(node, DUR_IN_SELECT)
-        if isinstance(node, values.FunctionCall):
-            check_function(node.name, len(node.arguments), node.span)
-    help = [f"write `{_shortened(value.span.text)} AS name`"]
-    text = values.ungrouped(value)
-    if isinstance(text, values.Constant) and isinstance(text.value, str) and text.value:
-        help.insert(0, f"text in quotes is a string; a name stands in backticks: `{text.value}`")
-    return QueryError(Diagnostic("K101", "a computed column needs a name", value.span, "not a plain attribute", tuple(help)))
-
-
-def _shortened(text: str) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= 40 else "..."

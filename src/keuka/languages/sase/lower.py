@@ -1,0 +1,126 @@
+"""SASE syntax trees to the event algebra (SEMANTICS 5): streams and attributes are looked up, types checked, conditions divided up.
+
+In: the files that are to see each other's published streams, the types of the input streams, the parameters.
+Out: a Program, or one QueryError with every mistake of names, types and meaning that was found.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from keuka.algebra import operators as algebra
+from keuka.algebra.operators import Alternative, Program
+from keuka.diagnostics import Diagnostic, Span
+from keuka.errors import QueryError
+from keuka.expressions import TRUE
+from keuka.languages.parameters import read_parameters
+from keuka.languages.published import (
+    Publications,
+    check_levels,
+    check_names,
+    evaluation_order,
+    place,
+    publications,
+    published_names,
+)
+from keuka.languages.sase import syntax
+from keuka.languages.sase.alternatives import alternatives_of
+from keuka.languages.sase.components import read_components
+from keuka.languages.sase.conditions import Place, expression_of, formula_of
+from keuka.languages.sase.context import Context, Lowered, Part
+from keuka.languages.sase.output import lower_return, sequence_schema
+from keuka.languages.sase.scopes import Found, in_component, in_where
+from keuka.languages.sase.shape import check_equivalences, check_negations, check_variables, window_of
+from keuka.languages.values import Parameter
+from keuka.schema import StreamType
+
+log = logging.getLogger("keuka")
+
+
+def lower(files: tuple[syntax.SaseFile, ...], streams: Mapping[str, StreamType], params: Mapping[str, object]) -> Program:
+    findings: list[Diagnostic] = []
+    published = publications(_queries(files), streams)
+    check_names(published.outputs, streams, findings)
+    given = read_parameters(_parameters(files), params, findings)
+    context = Context(streams, given, published, {}, findings)
+    levels: dict[str, int] = {}
+    for query in evaluation_order(published.outputs, lambda query: _needs(query, published), findings):
+        check_negations(query, context)
+        lowered = _query(query, context)
+        if lowered is not None and check_levels(query, lowered.operator, levels, findings):
+            context.outputs[id(query)] = lowered
+    if findings:
+        raise QueryError(*sorted(findings, key=place))
+    return Program(tuple([(q.publish.text if q.publish else "", context.outputs[id(q)].operator) for q in published.outputs]))
+
+
+def inputs(files: tuple[syntax.SaseFile, ...]) -> tuple[str, ...]:
+    """The streams that are read but published by no query, in the order of first use."""
+    published = publications(_queries(files), ()).by_name
+    read = [name.text for query in _queries(files) for component in query.components for name in component.types]
+    return tuple(dict.fromkeys([name for name in read if name not in published]))
+
+
+def published(files: tuple[syntax.SaseFile, ...]) -> tuple[str, ...]:
+    """The names under which queries publish, in the order of the text."""
+    return published_names(_queries(files))
+
+
+def parameters(files: tuple[syntax.SaseFile, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys([parameter.name for parameter in _parameters(files)]))
+
+
+def _queries(files: tuple[syntax.SaseFile, ...]) -> tuple[syntax.Query, ...]:
+    return tuple([query for file in files for query in file.queries])
+
+
+def _parameters(files: tuple[syntax.SaseFile, ...]) -> list[Parameter]:
+    return [node for query in _queries(files) for node in syntax.walk(query) if isinstance(node, Parameter)]
+
+
+def _needs(query: syntax.Query, published: Publications[syntax.Query]) -> list[tuple[syntax.Query, Span]]:
+    types = [name for component in query.components for name in component.types]
+    return [(published.by_name[name.text], name.span) for name in reversed(types) if name.text in published.by_name]
+
+
+def _query(query: syntax.Query, context: Context) -> Lowered | None:
+    parts = read_components(query, context)
+    is_clear = check_variables(query, context) and check_equivalences(query, context)
+    if parts is None or not is_clear:
+        return None
+    lacking: dict[str, Found] = {}
+    components = tuple([_component(part, parts, lacking, context) for part in parts])
+    alternatives = _alternatives(query, parts, lacking, context)
+    within = window_of(query, parts[0].axis, context)
+    schema = sequence_schema(parts, context)
+    if schema is None:
+        return None
+    sequence = algebra.Sequence(components, alternatives, within, schema, query.ordered, query.span)
+    for name, found in lacking.items():
+        types = " and ".join([f"`{type.text}`" for type in found.part.component.types])
+        log.warning("a condition on `%s` is always true: %s has no such attribute", name, types)
+    return Lowered(lower_return(query, sequence, parts, context), parts[0].axis)
+
+
+def _component(part: Part, parts: tuple[Part, ...], lacking: dict[str, Found], context: Context) -> algebra.Component:
+    """The component's stream, filtered by its own condition."""
+    operator, condition = part.operator, part.component.predicate
+    if condition is not None:
+        place = Place(f"`{part.variable}`", in_component(part, parts), parts, part.axis, context, lacking)
+        predicate = expression_of(formula_of(condition, place))
+        if predicate != TRUE:
+            operator = algebra.Filter(operator, predicate, condition.span)
+    return algebra.Component(operator, part.label, part.component.negated)
+
+
+def _alternatives(query: syntax.Query, parts: tuple[Part, ...], lacking: dict[str, Found], context: Context) -> tuple[Alternative, ...]:
+    negated = tuple([part.index for part in parts if part.component.negated])
+    if query.where is None:
+        return (Alternative((), tuple([() for _ in negated])),)
+    formula = formula_of(query.where, Place("WHERE", in_where(parts), parts, parts[0].axis, context, lacking))
+    try:
+        return alternatives_of(formula, negated, query.where.span)
+    except QueryError as error:
+        context.findings.extend(error.diagnostics)
+        return ()

@@ -1,0 +1,180 @@
+"""SASE text to a frozen syntax tree with spans (SEMANTICS 5). Syntax errors are found here; names and types in `lower.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from keuka.diagnostics import Diagnostic, SourceText, Span
+from keuka.errors import QueryError
+from keuka.languages import values
+from keuka.languages.columns import unnamed
+from keuka.languages.parsing import Grammar, check_nesting, parse_text
+from keuka.languages.sase.hints import NO_DUR, SASE_WORDS
+from keuka.languages.values import Name, Operation, Reference, Value, ValueBuilder
+
+SASE = Grammar(Path(__file__).with_name("grammar.lark"), SASE_WORDS)
+# The operator of an equivalence test. Its operands are references, `[a]`, and equations of one with a constant, `[a = 'c']`.
+EQUIVALENCE = "[]"
+
+
+@dataclass(frozen=True)
+class Component:
+    """An event of one of the types, or, `negated`, the absence of one. `predicate` is about this event alone."""
+
+    types: tuple[Name, ...]
+    name: Name | None
+    predicate: Value | None
+    negated: bool
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Item:
+    """A column of RETURN, or without a value all attributes: of the component `variable`, or of every one.
+
+    `name` is None where it follows from the attribute.
+    """
+
+    value: Value | None
+    variable: str
+    name: Name | None
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Query:
+    """`items` is None without a RETURN. A single type is a sequence of one component."""
+
+    components: tuple[Component, ...]
+    ordered: bool
+    where: Value | None
+    window: Value | None
+    items: tuple[Item, ...] | None
+    publish: Name | None
+    span: Span = field(compare=False, repr=False)
+
+
+Node = Query | Component | Item | Value
+
+
+@dataclass(frozen=True)
+class SaseFile:
+    source: SourceText
+    queries: tuple[Query, ...]
+
+
+def parse(source: SourceText) -> SaseFile:
+    """The queries of a text, or the first syntax error in it."""
+    queries = parse_text(SASE, source, _Builder(source))
+    for query in queries:
+        check_nesting(query, children)
+    return SaseFile(source, queries)
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    """The parts of a node in the order of the text."""
+    match node:
+        case Query():
+            clauses = [clause for clause in (node.where, node.window) if clause is not None]
+            return (*node.components, *clauses, *(node.items or ()))
+        case Component():
+            return () if node.predicate is None else (node.predicate,)
+        case Item():
+            return () if node.value is None else (node.value,)
+        case _:
+            return values.children(node)
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """The node and everything inside it in the order of the text, without recursion."""
+    stack = [node]
+    while stack:
+        top = stack.pop()
+        yield top
+        stack.extend(reversed(children(top)))
+
+
+@dataclass(frozen=True)
+class _Pattern:
+    components: tuple[Component, ...]
+    ordered: bool
+    span: Span
+
+
+class _Builder(ValueBuilder):
+    """One method per rule of `grammar.lark`."""
+
+    def start(self, parts: list[Any]) -> tuple[Query, ...]:
+        return tuple(parts[::2])
+
+    def query(self, parts: list[Any]) -> Query:
+        pattern, _, where, _, window, _, items, _, publish = parts
+        last = [part for part in (pattern, where, window, *(items or ()), publish) if part is not None][-1]
+        return Query(pattern.components, pattern.ordered, where, window, items, publish, pattern.span.to(last.span))
+
+    def combination(self, parts: list[Any]) -> _Pattern:
+        keyword, _, *components, close = parts
+        return _Pattern(tuple(components[::2]), keyword.type == "SEQ", self.token_span(keyword, close))
+
+    def single(self, parts: list[Any]) -> _Pattern:
+        return _Pattern((parts[0],), True, parts[0].span)
+
+    def component(self, parts: list[Any]) -> Component:
+        negation, (types, span), name, _, predicate, close = parts
+        if negation is not None:
+            span = self.token_span(negation).to(span)
+        end = self.token_span(close) if close is not None else name.span if name is not None else span
+        return Component(types, name, predicate, negation is not None, span.to(end))
+
+    def one_type(self, parts: list[Name]) -> tuple[tuple[Name, ...], Span]:
+        return (parts[0],), parts[0].span
+
+    def any_type(self, parts: list[Any]) -> tuple[tuple[Name, ...], Span]:
+        keyword, _, *types, close = parts
+        return tuple(types[::2]), self.token_span(keyword, close)
+
+    def items(self, parts: list[Any]) -> tuple[Item, ...]:
+        return tuple(parts[::2])
+
+    def every_attribute(self, parts: list[Any]) -> Item:
+        return Item(None, "", None, self.token_span(parts[0]))
+
+    def every_attribute_of(self, parts: list[Any]) -> Item:
+        (variable, span), star = parts
+        return Item(None, variable, None, span.to(self.token_span(star)))
+
+    def item(self, parts: list[Any]) -> Item:
+        value, _, name = parts
+        if name is None and not isinstance(values.ungrouped(value), Reference):
+            raise unnamed(value, NO_DUR)
+        return Item(value, "", name, value.span if name is None else value.span.to(name.span))
+
+    def attribute(self, parts: list[Any]) -> Value:
+        variable, name = parts
+        if variable is None:
+            return Reference("", name.text, name.span)
+        return Reference(variable[0], name.text, variable[1].to(name.span))
+
+    def variable(self, parts: list[Any]) -> tuple[str, Span]:
+        """The variable as a qualifier: with its `$`, without its dot."""
+        if isinstance(parts[0], Name):
+            return parts[0].text, parts[0].span
+        return str(parts[0])[:-1], self.token_span(parts[0])
+
+    def equivalence(self, parts: list[Any]) -> Value:
+        open_, *tests, close = parts
+        return Operation(EQUIVALENCE, tuple(tests[::2]), self.token_span(open_, close))
+
+    def test(self, parts: list[Any]) -> Value:
+        name, comparison, constant = parts
+        reference = Reference("", name.text, name.span)
+        if comparison is None:
+            return reference
+        if comparison != "=" or any(isinstance(node, Reference | values.Dur) for node in values.walk(constant)):
+            help = ("an equivalence test is `[id]` or `[id = 'x']`", "other comparisons name the event: `s.id > 3`")
+            message = "an equivalence test asks whether values equal each other, or a constant"
+            raise QueryError(Diagnostic("K101", message, name.span.to(constant.span), help=help))
+        return Operation("=", (reference, constant), name.span.to(constant.span))

@@ -1,0 +1,149 @@
+"""Query texts of one or of several languages that read each other's published streams: what they read and publish, and their algebra.
+
+Texts of one language are lowered together. Where languages are mixed, texts that read each other in a circle are lowered together, and
+the others one after the other: what one publishes is a stream with known columns for the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from keuka.algebra.operators import Operator, Program, Published, Source, inputs, with_inputs
+from keuka.diagnostics import Diagnostic, listing
+from keuka.errors import QueryError
+from keuka.languages.cel import lower as cel
+from keuka.languages.cel.syntax import parse as parse_cel
+from keuka.languages.parameters import read_parameters
+from keuka.languages.sase import lower as sase
+from keuka.languages.sase.syntax import parse as parse_sase
+from keuka.schema import StreamType
+
+
+@dataclass(frozen=True)
+class Language:
+    """What a query language must offer: from text to a syntax tree, and from trees to the algebra."""
+
+    suffix: str  # of its files
+    parse: Callable[[Any], Any]
+    lower: Callable[[tuple[Any, ...], Mapping[str, StreamType], Mapping[str, object]], Program]
+    inputs: Callable[[tuple[Any, ...]], tuple[str, ...]]
+    published: Callable[[tuple[Any, ...]], tuple[str, ...]]
+    parameters: Callable[[tuple[Any, ...]], tuple[str, ...]]
+
+
+LANGUAGES = {
+    "cel": Language(".cel", parse_cel, cel.lower, cel.inputs, cel.published, cel.parameters),
+    "sase": Language(".sase", parse_sase, sase.lower, sase.inputs, sase.published, sase.parameters),
+}
+
+
+@dataclass(frozen=True)
+class Text:
+    """A parsed text and its language."""
+
+    file: Any  # a syntax tree, with its `source`
+    language: str
+
+
+Texts = tuple[Text, ...]
+
+
+def inputs_of(texts: Texts) -> tuple[str, ...]:
+    """The streams that are read but published by none of the texts, in the order of first use."""
+    published = {*published_by(texts)}
+    return tuple(dict.fromkeys([name for part in _by_language(texts) for name in _ask("inputs", part) if name not in published]))
+
+
+def published_by(texts: Texts) -> tuple[str, ...]:
+    """The names under which results are published, in the order of the texts."""
+    return tuple([name for part in _by_language(texts) for name in _ask("published", part)])
+
+
+def parameters_of(texts: Texts) -> tuple[str, ...]:
+    return tuple(dict.fromkeys([name for part in _by_language(texts) for name in _ask("parameters", part)]))
+
+
+def lower_texts(texts: Texts, streams: Mapping[str, StreamType], params: Mapping[str, object]) -> Program:
+    """The algebra of all texts, outputs in their order; a QueryError with what is wrong in them."""
+    if len({text.language for text in texts}) <= 1:
+        return _lower(texts, streams, params)
+    _check(texts, params)
+    known, operators = dict(streams), dict[str, Operator]()
+    outputs: dict[int, list[tuple[str, Operator]]] = {}
+    for group in _groups(texts):
+        mine = {name: value for name, value in params.items() if name in parameters_of(group)}
+        found = [(name, _with_published(operator, operators)) for name, operator in _lower(group, known, mine).outputs]
+        for name, operator in found:
+            operators[name] = operator
+            known[name] = StreamType(operator.schema, next(iter(streams.values())).axis)
+        outputs[max([texts.index(text) for text in group])] = found
+    return Program(tuple([output for position in sorted(outputs) for output in outputs[position]]))
+
+
+def _lower(texts: Texts, streams: Mapping[str, StreamType], params: Mapping[str, object]) -> Program:
+    return LANGUAGES[texts[0].language].lower(tuple([text.file for text in texts]), streams, params)
+
+
+def _by_language(texts: Texts) -> list[Texts]:
+    """All texts if they are in one language, else each by itself."""
+    return [texts] if len({text.language for text in texts}) <= 1 else [(text,) for text in texts]
+
+
+def _ask(what: str, texts: Texts) -> tuple[str, ...]:
+    asked: Callable[[tuple[Any, ...]], tuple[str, ...]] = getattr(LANGUAGES[texts[0].language], what)
+    return asked(tuple([text.file for text in texts]))
+
+
+def _check(texts: Texts, params: Mapping[str, object]) -> None:
+    """What no language can see alone: two texts that publish one name, parameters that none of them has."""
+    names = published_by(texts)
+    for name in names:
+        if names.count(name) > 1:
+            raise QueryError(Diagnostic("K306", f"two queries publish `{name}`", help=("publish one of them under another name",)))
+    findings: list[Diagnostic] = []
+    known = parameters_of(texts)
+    read_parameters((), {name: value for name, value in params.items() if name not in known}, findings)
+    if findings:
+        raise QueryError(*findings)
+
+
+def _groups(texts: Texts) -> list[Texts]:
+    """Texts that read each other in a circle together, and every group after those it reads."""
+    reads = [{k for k, other in enumerate(texts) if {*_ask("published", (other,))} & {*_ask("inputs", (text,))}} for text in texts]
+    behind = [_reachable(i, reads) for i in range(len(texts))]
+    groups: list[Texts] = []
+    placed: set[int] = set()
+    for i in sorted(range(len(texts)), key=lambda i: len(behind[i])):
+        if i in placed:
+            continue
+        circle = [k for k in range(len(texts)) if k == i or (k in behind[i] and i in behind[k])]
+        if len({texts[k].language for k in circle}) > 1:
+            names = listing([texts[k].file.source.name for k in circle])
+            message = f"texts of different languages read each other in a circle: {names}"
+            raise QueryError(Diagnostic("K305", message, help=("put queries that do not read each other into texts of their own",)))
+        groups.append(tuple([texts[k] for k in circle]))
+        placed.update(circle)
+    return groups
+
+
+def _reachable(start: int, reads: list[set[int]]) -> set[int]:
+    found: set[int] = set()
+    front = [start]
+    while front:
+        new = reads[front.pop()] - found
+        found |= new
+        front += new
+    return found
+
+
+def _with_published(operator: Operator, operators: dict[str, Operator]) -> Operator:
+    """The operator with streams that other texts publish in place of sources of their names. What it publishes itself is added."""
+    if isinstance(operator, Source):
+        return Published(operator.stream, operators[operator.stream], operator.span) if operator.stream in operators else operator
+    if isinstance(operator, Published):
+        if operator.name not in operators:
+            operators[operator.name] = _with_published(operator.input, operators)
+        return replace(operator, input=operators[operator.name])
+    return with_inputs(operator, [_with_published(part, operators) for part in inputs(operator)])
