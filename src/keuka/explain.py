@@ -6,11 +6,14 @@ Stable output: one node a line, numbered in the order of first appearance, no ob
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
-from keuka.algebra.operators import Filter, Fold, Map, Next, Operator, Program, Published, Source, inputs
+from keuka.algebra.operators import Filter, Fold, Map, Next, Operator, Program, Published, Sequence, Source, inputs
 from keuka.automaton.code import split_conditions, state_needs
-from keuka.automaton.model import Bind, Edge, State, Step, state_name
+from keuka.automaton.model import Automaton, Bind, Edge, Keep, State, Step, state_name
+from keuka.automaton.stack_code import kept
+from keuka.automaton.stacks import Stacks, scopes_text
 from keuka.expressions import Column, Expression, conjunction, conjuncts, show
 from keuka.plan.planner import Plan, Stage, demands, output_names
 from keuka.schema import MAX_TICK, Schema
@@ -44,7 +47,14 @@ def describe(program: Program, plan: Plan, verbose: bool) -> dict[str, Any]:
         "rules": [_rule(stage, name, operator, verbose) for stage in plan.stages for name, operator in stage.trace],
         "reads": [{"stream": name, "columns": columns} for name, columns in reads.items()],
         "partition": _partition(plan),
-        "automata": [_automaton(plan, stage, wanted[stage.name]) for stage in plan.stages],
+        "automata": [
+            _automaton(plan, stage.name, stage.automaton, wanted[stage.name])
+            for stage in plan.stages
+            if isinstance(stage.automaton, Automaton)
+        ],
+        "sequences": [
+            _sequence(stage.name, stage.automaton, wanted[stage.name]) for stage in plan.stages if isinstance(stage.automaton, Stacks)
+        ],
     }
 
 
@@ -64,6 +74,12 @@ def as_text(stages: dict[str, Any]) -> str:
             lines.append(f"  {state['state']}: waits for {state['waits_for']}, holds {', '.join(state['holds']) or 'times only'}")
             lines += [f"     {key.replace('_', ' ')}: {value}" for key, value in state["tests"].items()]
             lines += [f"     {edge['edge']}{_steps_text(edge)} -> {edge['target']}" for edge in state["edges"]]
+    for sequence in stages["sequences"]:
+        lines += ["", f"sequence {sequence['stream']}", "  sequence scan"]
+        lines += [f"     {scan}" for scan in sequence["scan"]]
+        for step in ("construction", "selection", "window", "negation", "transformation"):
+            shown = {"construction": "sequence construction"}.get(step, step)
+            lines += [f"  {shown}", *[f"     {line}" for line in sequence[step] or ["nothing"]]]
     return "\n".join(lines) + "\n"
 
 
@@ -116,7 +132,23 @@ def describe_operator(operator: Operator) -> str:
         changes = [f"{show(e, sided=True)} AS {name}" for e, name in kept if not (isinstance(e, Column) and e.name == name)]
         update = "".join([f", {change}" for change in changes])
         return f"Fold[skip {show(operator.skip, sided=True)}, step {show(operator.step, sided=True)}{update}{_order(operator)}]"
+    if isinstance(operator, Sequence):
+        parts = [("!" if component.negated else "") + component.name for component in operator.components]
+        within = "" if operator.within == MAX_TICK else f" within {operator.within}"
+        return f"{'Sequence' if operator.ordered else 'Unordered'}[{', '.join(parts)}{_where(operator)}{within}]"
     return type(operator).__name__
+
+
+def _where(sequence: Sequence) -> str:
+    """The conditions, those on negated components as what must not be there."""
+    shown = []
+    for alternative in sequence.alternatives:
+        terms = [show(term, outer=3) for term in alternative.terms]
+        for i, absent in zip(sequence.negated, alternative.absent, strict=True):
+            if absent:
+                terms.append(f"no {sequence.components[i].name} with {show(conjunction(absent))}")
+        shown.append(" AND ".join(terms) or "TRUE")
+    return "" if shown == ["TRUE"] else f" where {' OR '.join(shown)}"
 
 
 def _order(operator: Next | Fold) -> str:
@@ -140,8 +172,7 @@ def _rule(stage: Stage, rule: str, operator: Operator, verbose: bool) -> dict[st
 # -- automata --------------------------------------------------------------------------------------------------------------
 
 
-def _automaton(plan: Plan, stage: Stage, wanted: tuple[int, ...]) -> dict[str, Any]:
-    automaton = stage.automaton
+def _automaton(plan: Plan, name: str, automaton: Automaton, wanted: tuple[int, ...]) -> dict[str, Any]:
     needs = state_needs(automaton, wanted, plan.indices)
     starts = [
         {"stream": automaton.ports[s.port], "steps": _steps(s.edge.steps), "target": state_name(automaton, s.edge.target)}
@@ -153,20 +184,20 @@ def _automaton(plan: Plan, stage: Stage, wanted: tuple[int, ...]) -> dict[str, A
         held = [("$." if side else "") + state.first[index].name for side, index in needs[i].places]
         held += [show(key, sided=True) for key in needs[i].computed_keys]
         waits = automaton.ports[state.port] + "".join([f" {step}" for step in _steps(state.candidate)])
-        edges = [] if state.update is None else [_rebind(stage, i, state)]
-        edges.append(_edge(stage, "forward", state.edge))
+        edges = [] if state.update is None else [_rebind(automaton, i, state)]
+        edges.append(_edge(automaton, "forward", state.edge))
         states.append(
             {"state": state_name(automaton, i), "waits_for": waits, "holds": held, "tests": _tests(state, plan.indices), "edges": edges}
         )
-    return {"stream": stage.name, "starts": starts, "states": states}
+    return {"stream": name, "starts": starts, "states": states}
 
 
-def _edge(stage: Stage, kind: str, edge: Edge) -> dict[str, Any]:
-    return {"edge": kind, "steps": _steps(edge.steps), "target": state_name(stage.automaton, edge.target)}
+def _edge(automaton: Automaton, kind: str, edge: Edge) -> dict[str, Any]:
+    return {"edge": kind, "steps": _steps(edge.steps), "target": state_name(automaton, edge.target)}
 
 
-def _rebind(stage: Stage, index: int, state: State) -> dict[str, Any]:
-    return {"edge": "rebind", "steps": [f"when {show(state.take, sided=True)}"], "target": state_name(stage.automaton, index)}
+def _rebind(automaton: Automaton, index: int, state: State) -> dict[str, Any]:
+    return {"edge": "rebind", "steps": [f"when {show(state.take, sided=True)}"], "target": state_name(automaton, index)}
 
 
 def _steps(steps: tuple[Step, ...]) -> list[str]:
@@ -190,6 +221,62 @@ def _tests(state: State, indices: bool) -> dict[str, str]:
     return found
 
 
+# -- sequences -------------------------------------------------------------------------------------------------------------
+
+
+def _sequence(name: str, stacks: Stacks, wanted: tuple[int, ...]) -> dict[str, Any]:
+    """The paper's operators (sase.txt, section 3), and where each condition is tested."""
+    last = len(stacks.searches[0]) - 1
+    construction, selection = [], []
+    for search in stacks.searches:
+        for i, level in enumerate(search):
+            tests = [test for test in level.tests if i < last or stacks.rules.construction]
+            shown = "".join([f" when {_test(stacks, test.terms, test.alternative)}" for test in tests])
+            construction.append(f"{'from' if i == 0 else 'back to'} {stacks.components[level.component].name}{shown}")
+            selection += [_test(stacks, test.terms, test.alternative) for test in level.tests if test not in tests]
+    absences = [absence for search in stacks.searches for level in search for absence in level.absences]
+    negation = []
+    for absence in absences:
+        terms = _test(stacks, absence.terms, absence.alternative)
+        with_ = f" with {terms}" if terms else ""
+        negation.append(f"no {stacks.components[absence.component].name}{with_} {scopes_text(stacks, absence.component)}")
+    return {
+        "stream": name,
+        "scan": _scan(stacks, wanted),
+        "construction": construction,
+        "selection": selection,
+        "window": _window(stacks),
+        "negation": negation,
+        "transformation": [", ".join([_item_text(stacks.items[i], stacks.schema.names[i]) for i in wanted])],
+    }
+
+
+def _scan(stacks: Stacks, wanted: tuple[int, ...]) -> list[str]:
+    lines = []
+    for component, attributes in zip(stacks.components, kept(stacks, wanted), strict=True):
+        feeds = []
+        for feed in component.feeds:
+            tests = [show(step.predicate) for step in feed.steps if isinstance(step, Keep)] + [show(term) for term in component.scanned]
+            feeds.append(stacks.ports[feed.port] + (f" when {' AND '.join(tests)}" if tests else ""))
+        held = ", ".join([component.schema[i].name for i in attributes]) or "times only"
+        lines.append(f"{'!' if component.negated else ''}{component.name}: {' or '.join(feeds)}, keeps {held}")
+    keys = [f"{c.name}.{c.schema[c.key].name}" for c in stacks.components if c.key is not None]
+    return [*lines, f"stacks divided by {' = '.join(keys)}" if keys else "stacks not divided: no equivalence test joins the components"]
+
+
+def _window(stacks: Stacks) -> list[str]:
+    if stacks.within == MAX_TICK:
+        return ["none: events are kept for ever"]
+    where = "in scan and construction" if stacks.rules.window else "after construction"
+    waits = "; matches come when it is over" if stacks.waits else ""
+    return [f"less than {stacks.within} ticks from first to last, {where}{waits}"]
+
+
+def _test(stacks: Stacks, terms: tuple[Expression, ...], alternative: int) -> str:
+    number = "" if alternative < 0 else f"(alternative {alternative + 1}) "
+    return number + " AND ".join([show(term, outer=3) for term in terms]) if terms else number.strip()
+
+
 # -- drawing ---------------------------------------------------------------------------------------------------------------
 
 
@@ -199,7 +286,8 @@ def dot(plan: Plan) -> str:
     lines = ["digraph keuka {", f"  rankdir=LR; graph [{font}]; node [shape=circle, {font}]; edge [{font}, fontsize=10];"]
     for number, stage in enumerate(plan.stages):
         lines += [f"  subgraph cluster_{number} {{", f"    label={_quoted(stage.name)};"]
-        lines += [f"    {line}" for line in _dot_stage(stage, f"s{number}_")]
+        drawn = _dot_stacks if isinstance(stage.automaton, Stacks) else _dot_automaton
+        lines += [f"    {line}" for line in drawn(stage.automaton, f"s{number}_")]  # type: ignore[arg-type]
         lines.append("  }")
     places = {stage.name: f"s{number}_" for number, stage in enumerate(plan.stages)}
     for stage in plan.stages:
@@ -209,8 +297,19 @@ def dot(plan: Plan) -> str:
     return "\n".join([*lines, "}"]) + "\n"
 
 
-def _dot_stage(stage: Stage, prefix: str) -> list[str]:
-    automaton = stage.automaton
+def _dot_stacks(stacks: Stacks, prefix: str) -> list[str]:
+    """A box for each stack, from left to right; negated ones are dashed."""
+    lines = [f"{prefix}start [shape=point];", f'{prefix}output [shape=doublecircle, label=""];']
+    for i, component in enumerate(stacks.components):
+        style = "dashed" if component.negated else "solid"
+        lines.append(f"{prefix}c{i} [shape=box, style={style}, label={_quoted(('!' if component.negated else '') + component.name)}];")
+        ports = " or ".join(dict.fromkeys([stacks.ports[feed.port] for feed in component.feeds]))
+        lines.append(f"{prefix}start -> {prefix}c{i} [style=dotted, label={_quoted(ports)}];")
+    ends = [*[f"{prefix}c{i}" for i in range(len(stacks.components))], f"{prefix}output"]
+    return [*lines, *[f"{one} -> {other};" for one, other in pairwise(ends)]]
+
+
+def _dot_automaton(automaton: Automaton, prefix: str) -> list[str]:
     lines = [f"{prefix}start [shape=point];", f'{prefix}output [shape=doublecircle, label=""];']
     for start in automaton.starts:
         label = " ".join([automaton.ports[start.port], *_steps(start.edge.steps)])

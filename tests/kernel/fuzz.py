@@ -38,7 +38,7 @@ from keuka.events.order import in_order
 from keuka.events.sources import Stream, open_stream
 from keuka.query import prepare
 from keuka.run import checkpoints
-from keuka.run.embedded import run
+from keuka.run.embedded import last_end, run
 from keuka.run.runner import Runner
 from keuka.schema import ARROW_OF, Type
 
@@ -184,7 +184,7 @@ def use_tables(tables: Tables) -> list[str]:
     for name, loaded in (("first", compiled()[0]), ("second", compiled()[1]), ("damaged", tables)):
         runner.load(name, loaded)
     for step in in_order([stream], runner.columns(), chunk_rows=3):
-        found += [str(batch.rows.to_pylist()) for batch in runner.process(step)]
+        found += [str(batch.rows.to_pylist()) for found_ in runner.process(step, last_end(step)) for batch in found_]
     for name in ("first", "damaged", "second"):
         runner.unload(name)
     return found

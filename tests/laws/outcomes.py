@@ -17,16 +17,18 @@ import pyarrow as pa
 import keuka
 from keuka.algebra.operators import Operator, Program
 from keuka.algebra.semantics import evaluate
-from keuka.diagnostics import SourceText
 from keuka.errors import DataError, data_error
 from keuka.events.files import BATCH_ROWS
+from keuka.events.order import EventBatch
 from keuka.events.sources import open_stream
-from keuka.languages.cel.lower import lower
-from keuka.languages.cel.syntax import parse
+from keuka.languages.sets import lower_texts
 from keuka.plan.planner import compile_tables, output_names, plan
-from keuka.run.embedded import run
+from keuka.run.embedded import last_end, run
+from keuka.run.runner import MatchBatch, Runner
 from keuka.run.trace import trace
+from keuka.schema import MAX_TICK
 
+from .queries import Program as ProgramText
 from .streams import SHAPES, Row, Rows, events, table
 
 Result = tuple[Row, int, int, tuple[tuple[str, Row], ...]]
@@ -35,8 +37,15 @@ Outcome = Mapping[str, Bag | str]
 Results = TypeVar("Results")
 
 
-def lowered(text: str) -> Program:
-    return lower((parse(SourceText("<query>", text)),), {stream: shape.type for stream, shape in SHAPES.items()}, {})
+def lowered(text: ProgramText | str) -> Program:
+    """The algebra of a program, which is CEL if it is only a text."""
+    query = keuka.cel(text) if isinstance(text, str) else text.query
+    return lower_texts(query.texts, {stream: shape.type for stream, shape in SHAPES.items()}, {})
+
+
+def processed(runner: Runner, step: dict[str, EventBatch]) -> list[MatchBatch]:
+    """The matches of whole epochs; without any, those that come when time is over."""
+    return [batch for found in runner.process(step, last_end(step) if step else MAX_TICK) for batch in found]
 
 
 def by_reference(program: Program, rows: Rows) -> Outcome:
@@ -49,15 +58,20 @@ def by_reference(program: Program, rows: Rows) -> Outcome:
     return _each(program, results)
 
 
-def by_match(program: Program, text: str, rows: Rows) -> Outcome:
+def known_by(tick: int, found: Outcome) -> Outcome:
+    """Without the matches that come later by themselves."""
+    return {name: Counter({r: n for r, n in bag.items() if r[2] <= tick}) for name, bag in found.items() if not isinstance(bag, str)}
+
+
+def by_match(program: Program, query: keuka.Query, rows: Rows) -> Outcome:
     """Each output by the public call, which also promises the order of `_end`."""
-    streams = {s: keuka.Stream(table(s, rows[s]), time=SHAPES[s].time) for s in keuka.cel(text).inputs}
+    streams = {s: keuka.Stream(table(s, rows[s]), time=SHAPES[s].time) for s in query.inputs}
     sources = rows_by_id(rows)
 
     def results(name: str, operator: Operator) -> Bag:
-        found = keuka.match(text, streams, language="cel", output=name or None, contributors=True)
+        found = keuka.match(query, streams, output=name or None, contributors=True)
         ends = found.column("_end").to_pylist()
-        assert ends == sorted(ends), f"not in the order of `_end`: {ends}\n{text}\n{rows}"
+        assert ends == sorted(ends), f"not in the order of `_end`: {ends}\n{query}\n{rows}"
         return bag_of_table(found, sources)
 
     return _each(program, results)
@@ -106,12 +120,12 @@ def _run(name: str, operator: Operator, data: Callable[[str], Any], chunk_rows: 
     return [batch.rows for batch in run(tables, opened, chunk_rows=chunk_rows)]
 
 
-def by_match_all(text: str, rows: Rows) -> Outcome | str:
+def by_match_all(query: keuka.Query, rows: Rows) -> Outcome | str:
     """All outputs in one pass; an overflow in one of them is the end of all."""
-    streams = {s: keuka.Stream(table(s, rows[s]), time=SHAPES[s].time) for s in keuka.cel(text).inputs}
+    streams = {s: keuka.Stream(table(s, rows[s]), time=SHAPES[s].time) for s in query.inputs}
     sources = rows_by_id(rows)
     try:
-        results = keuka.match_all(text, streams, language="cel", contributors=True)
+        results = keuka.match_all(query, streams, contributors=True)
     except DataError as error:
         return error.code
     return {name: bag_of_table(found, sources) for name, found in results.items()}

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 
 from hypothesis import strategies as st
 
+import keuka
+
 from . import expressions
 from .expressions import References
 from .streams import SHAPES
@@ -53,8 +55,22 @@ class Operand:
 
 @dataclass(frozen=True)
 class Program:
+    """One text, or several in the order they read each other, each in its language."""
+
     text: str
-    n_folds: int
+    n_folds: int = 0
+    n_components: int = 0  # of the longest sequence in it
+    texts: tuple[tuple[str, str], ...] = ()  # (language, text), unless it is one of CEL
+
+    @property
+    def query(self) -> keuka.Query:
+        texts = self.texts or (("cel", self.text),)
+        return keuka.query([keuka.sase(text) if language == "sase" else keuka.cel(text) for language, text in texts])
+
+    @property
+    def most_events(self) -> int:
+        """Runs branch at simultaneous events, and combinations multiply: for the slow evaluator streams must be short then."""
+        return min(12 if self.n_folds > 1 else 25, {0: 25, 1: 25, 2: 16, 3: 10, 4: 8}.get(self.n_components, 7))
 
 
 SOURCES = {
@@ -68,14 +84,19 @@ def programs(draw: st.DrawFn) -> Program:
     texts = []
     n_queries = draw(st.sampled_from([1, 1, 2, 1, 2, 3]))
     for i in range(n_queries):
-        query = _query(draw, readable, depth=draw(st.sampled_from([1, 2, 2, 1, 2, 3])))
+        drawn = query(draw, readable, depth=draw(st.sampled_from([1, 2, 2, 1, 2, 3])))
         published = i < n_queries - 1 or draw(st.booleans())
-        texts.append(query.text + (f" PUBLISH P{i}" if published else ""))
+        texts.append(drawn.text + (f" PUBLISH P{i}" if published else ""))
         # A later query reads the latest published stream more often than any one source.
-        readable += [Operand(f"P{i}", _as_one_input(query.attributes))] * 2
-    numbers = itertools.count()
-    text = re.sub("PUBLISH _", lambda _: f"PUBLISH Inner-{next(numbers)}", ";\n".join(texts))
+        readable += [Operand(f"P{i}", as_one_input(drawn.attributes))] * 2
+    text = numbered(";\n".join(texts))
     return Program(text, text.count("FOLD"))
+
+
+def numbered(text: str) -> str:
+    """Published subqueries with a name each."""
+    numbers = itertools.count()
+    return re.sub("PUBLISH _", lambda _: f"PUBLISH Inner-{next(numbers)}", text)
 
 
 @st.composite
@@ -91,11 +112,11 @@ def computations(draw: st.DrawFn) -> Program:
     return Program(";\n".join(texts), 0)
 
 
-def _as_one_input(attributes: Sequence[Attribute]) -> tuple[Attribute, ...]:
+def as_one_input(attributes: Sequence[Attribute]) -> tuple[Attribute, ...]:
     return tuple([Attribute(a.name, a.type) for a in attributes])
 
 
-def _query(draw: st.DrawFn, readable: Sequence[Operand], depth: int) -> Operand:
+def query(draw: st.DrawFn, readable: Sequence[Operand], depth: int) -> Operand:
     """A whole query; its text can be put in parentheses to become an operand."""
     stream = _stream(draw, readable, depth)
     if draw(st.integers(0, 3)) == 0:
@@ -255,7 +276,7 @@ def _assignments(draw: st.DrawFn, changing: Operand, first: Operand, second: Ope
 def _union(draw: st.DrawFn, readable: Sequence[Operand], depth: int) -> Operand:
     first = _stream(draw, readable, depth)
     second = _like(draw, first, _operand(draw, readable, depth), whole=True)
-    return Operand(f"{first.text} UNION {second.primary}", _as_one_input(first.attributes), loose=True)
+    return Operand(f"{first.text} UNION {second.primary}", as_one_input(first.attributes), loose=True)
 
 
 def _like(draw: st.DrawFn, model: Operand, stream: Operand, whole: bool = False) -> Operand:

@@ -10,15 +10,15 @@ import hypothesis.strategies as st
 from hypothesis import event, given
 
 import keuka
-from keuka.algebra.operators import Fold, Next, Operator, Program, Published, inputs
+from keuka.algebra.operators import Fold, Next, Operator, Program, Published, inputs, with_inputs
 from keuka.events.files import BATCH_ROWS
 from keuka.events.sources import open_stream
 from keuka.plan.planner import compile_tables, output_names, plan
-from keuka.plan.rules import RULES, with_inputs
+from keuka.plan.rules import RULES
 from keuka.run import state
 from keuka.run.embedded import run
 
-from .outcomes import Outcome, by_plan, by_reference, by_trace, check, lowered
+from .outcomes import Outcome, by_plan, by_reference, by_trace, check, lowered, processed
 from .queries import Program as ProgramText
 from .queries import programs
 from .streams import SHAPES, Rows, table
@@ -68,7 +68,7 @@ def turned(program: Program) -> Program:
 @st.composite
 def examples(draw: st.DrawFn) -> tuple[str, Program, Rows]:
     text = draw(st.one_of(composite(), composite(), programs()))
-    return text.text, lowered(text.text), draw(streams_for(text))
+    return text.text, lowered(text), draw(streams_for(text))
 
 
 def expected(program: Program, streams: Rows) -> Outcome:
@@ -113,13 +113,13 @@ def test_both_models_run_together_and_go_on_from_a_snapshot(example: tuple[str, 
     runner, another = runner_of(streams), runner_of(streams)
     for name in names:
         runner.load(name, tables_of(both[name]))
-    found = [batch for step in steps[:cut] for batch in runner.process(step)]
+    found = [batch for step in steps[:cut] for batch in processed(runner, step)]
     runner.look_through()
     for name in data.draw(st.permutations(names)):
         another.load(name, tables_of(both[name]))
     state.put(another, state.take(runner))
-    here = [*found, *[batch for step in steps[cut:] for batch in runner.process(step)]]
-    there = [*found, *[batch for step in steps[cut:] for batch in another.process(step)]]
+    here = [*found, *[batch for step in steps[cut:] for batch in processed(runner, step)]]
+    there = [*found, *[batch for step in steps[cut:] for batch in processed(another, step)]]
     for name, one in both.items():
         check(f"{text}\n{name}", streams, expected[name], outcome(one, streams, here, name))
     assert ids(here) == ids(there)

@@ -25,9 +25,9 @@ from keuka.run.runner import MatchBatch, Runner
 from keuka.schema import Schema, Type
 
 from .keyed import keyed_programs
-from .outcomes import Outcome, bag_of_table, by_reference, check, lowered, rows_by_id
+from .outcomes import Outcome, bag_of_table, by_reference, check, known_by, lowered, processed, rows_by_id
 from .queries import Program as ProgramText
-from .queries import programs
+from .sase_queries import any_programs, sase_programs
 from .streams import SHAPES, Rows, rows, table
 
 Step = dict[str, EventBatch]
@@ -36,9 +36,9 @@ BEGINNING = -(2**63)
 
 @st.composite
 def streams_for(draw: st.DrawFn, *texts: ProgramText) -> Rows:
-    found = draw(rows())
-    many_folds = sum([text.n_folds for text in texts]) > 1
-    return {stream: stream_rows[:12] for stream, stream_rows in found.items()} if many_folds else found
+    n = min([text.most_events for text in texts])
+    n = min(n, 12) if sum([text.n_folds for text in texts]) > 1 else n
+    return {stream: stream_rows[:n] for stream, stream_rows in draw(rows()).items()}
 
 
 def tables_of(program: Program) -> Tables:
@@ -75,6 +75,11 @@ def without_overflow(expected: Outcome) -> Outcome:
     return expected
 
 
+def keyed_sase() -> st.SearchStrategy[ProgramText]:
+    """Sequences of which all components have the key."""
+    return sase_programs().filter(lambda program: "[k]" in program.text or "[n]" in program.text)
+
+
 def ids(found: Iterable[MatchBatch]) -> list[tuple[str, str, str]]:
     return sorted([(b.query, b.output, i) for b in found for i in b.rows.column("_id").to_pylist()])
 
@@ -82,17 +87,17 @@ def ids(found: Iterable[MatchBatch]) -> list[tuple[str, str, str]]:
 @given(st.data())
 def test_queries_loaded_together_give_what_each_gives_alone(data: st.DataObject):
     """Programs often begin alike, or are the same: then they share states."""
-    first = data.draw(programs())
-    texts = [first, data.draw(st.one_of(st.just(first), programs())), data.draw(programs())]
+    first = data.draw(any_programs())
+    texts = [first, data.draw(st.one_of(st.just(first), any_programs())), data.draw(any_programs())]
     streams = data.draw(streams_for(*texts))
-    lowered_ = [lowered(text.text) for text in texts]
+    lowered_ = [lowered(text) for text in texts]
     expected = [without_overflow(by_reference(program, streams)) for program in lowered_]
     runner = runner_of(streams)
     for i, program in enumerate(lowered_):
         runner.load(f"q{i}", tables_of(program))
     n_states = len(runner.forest.signatures)
     event("states are shared" if n_states < sum([len(runner.forest.states_of(f"q{i}")) for i in range(3)]) else "nothing is shared")
-    found = [batch for step in epochs(streams) for batch in runner.process(step)]
+    found = [batch for step in [*epochs(streams), {}] for batch in processed(runner, step)]
     for i, program in enumerate(lowered_):
         check(texts[i].text, streams, expected[i], outcome(program, streams, found, f"q{i}"))
 
@@ -100,9 +105,9 @@ def test_queries_loaded_together_give_what_each_gives_alone(data: st.DataObject)
 @given(st.data())
 def test_a_query_loaded_in_mid_stream_sees_later_epochs_only(data: st.DataObject):
     """The same query may be there from the beginning, and another one may go: neither shows."""
-    text = data.draw(programs())
+    text = data.draw(any_programs())
     streams = data.draw(streams_for(text, text))
-    program = lowered(text.text)
+    program = lowered(text)
     tables = tables_of(program)
     steps = epochs(streams)
     loaded_at, gone_at = sorted(data.draw(st.tuples(st.integers(0, len(steps)), st.integers(0, len(steps)))))
@@ -112,7 +117,7 @@ def test_a_query_loaded_in_mid_stream_sees_later_epochs_only(data: st.DataObject
     seen = {s: [row for row in stream_rows if row[end[s]] > since] for s, stream_rows in streams.items()}
     early = {s: [row for row in stream_rows if row[end[s]] <= last] for s, stream_rows in streams.items()}
     expected = without_overflow(by_reference(program, seen))
-    expected_early = without_overflow(by_reference(program, early))
+    expected_early = known_by(last, without_overflow(by_reference(program, early)))
     without_overflow(by_reference(program, streams))
     runner = runner_of(streams)
     if data.draw(st.booleans()):
@@ -126,10 +131,11 @@ def test_a_query_loaded_in_mid_stream_sees_later_epochs_only(data: st.DataObject
             if data.draw(st.booleans()):
                 runner.forest.compact()
             check(text.text, early, expected_early, outcome(program, streams, found, "early"))
-        found += runner.process(step)
+        found += processed(runner, step)
     check(text.text, seen, expected, outcome(program, streams, found, "late"))
     runner.unload("late")
     assert not runner.forest.signatures
+    assert not any(runner.forest.sequences)
     assert runner.machines[0].n_bytes >= 0
 
 
@@ -147,9 +153,9 @@ def sizes_of_states(sections: state.Sections) -> set[tuple[str, int]]:
 
 @given(st.data())
 def test_stopping_anywhere_and_going_on_from_a_snapshot_gives_the_same(data: st.DataObject):
-    text = data.draw(programs())
+    text = data.draw(any_programs())
     streams = data.draw(streams_for(text))
-    program = lowered(text.text)
+    program = lowered(text)
     expected = without_overflow(by_reference(program, streams))
     steps = epochs(streams)
     cut = data.draw(st.integers(0, len(steps)))
@@ -159,12 +165,12 @@ def test_stopping_anywhere_and_going_on_from_a_snapshot_gives_the_same(data: st.
     runner = runner_of(streams)
     for name in names:
         runner.load(name, tables[name])
-    found = [batch for step in steps[:cut] for batch in runner.process(step)]
+    found = [batch for step in steps[:cut] for batch in processed(runner, step)]
     sections = state.take(runner)
-    event("with instances" if any(name.startswith("state/") for name, _ in sections) else "empty")
+    event("with instances" if any(name.startswith(("state/", "stack/")) for name, _ in sections) else "empty")
     another = runner_of(streams)
     if data.draw(st.booleans()):
-        other = lowered(data.draw(programs()).text)
+        other = lowered(data.draw(any_programs()))
         without_overflow(by_reference(other, streams))
         another.load("other", tables_of(other), 2**62)
     again = data.draw(st.sampled_from([names, ("q",)]))
@@ -172,8 +178,8 @@ def test_stopping_anywhere_and_going_on_from_a_snapshot_gives_the_same(data: st.
         another.load(name, tables[name])
     state.put(another, sections)
     assert (sizes_of_states(state.take(another)) == sizes_of_states(sections)) or again != names
-    there = [*found, *[batch for step in steps[cut:] for batch in another.process(step)]]
-    here = [*found, *[batch for step in steps[cut:] for batch in runner.process(step)]]
+    there = [*found, *[batch for step in [*steps[cut:], {}] for batch in processed(another, step)]]
+    here = [*found, *[batch for step in [*steps[cut:], {}] for batch in processed(runner, step)]]
     check(text.text, streams, expected, outcome(program, streams, there, "q"))
     assert ids([b for b in there if b.query in again]) == ids([b for b in here if b.query in again])
     state.drop(runner)
@@ -182,9 +188,9 @@ def test_stopping_anywhere_and_going_on_from_a_snapshot_gives_the_same(data: st.
 
 @given(st.data())
 def test_keys_moved_to_another_kernel_in_mid_stream_change_nothing(data: st.DataObject):
-    text = data.draw(keyed_programs())
+    text = data.draw(st.one_of(keyed_programs(), keyed_sase()))
     streams = data.draw(streams_for(text))
-    program = lowered(text.text)
+    program = lowered(text)
     planned = plan(program, contributors=True)
     assume(planned.partition is not None and planned.partition.types)
     assert planned.partition is not None
@@ -196,7 +202,7 @@ def test_keys_moved_to_another_kernel_in_mid_stream_change_nothing(data: st.Data
     home, away = runner_of(streams), runner_of(streams)
     for runner in (home, away):
         runner.load("q", tables)
-    found = [batch for step in steps[:cut] for batch in home.process(step)]
+    found = [batch for step in steps[:cut] for batch in processed(home, step)]
     keys = sorted({repr(k): k for k in moved_keys(planned.partition.columns, streams, stays)}.items())
     fields = [pa.field(f"f{i}", arrow_type(type_)) for i, type_ in enumerate(planned.partition.types)]
     columns = [pa.array([key[i] for _, key in keys], field.type) for i, field in enumerate(fields)]
@@ -209,7 +215,8 @@ def test_keys_moved_to_another_kernel_in_mid_stream_change_nothing(data: st.Data
         for runner, mine in ((home, False), (away, True)):
             part = {s: kept for s, b in step.items() if (kept := rows_with(b, planned.partition.columns.get(s, ()), moved, mine))}
             if part:
-                found += runner.process(part)
+                found += processed(runner, part)
+    found += [batch for runner in (home, away) for batch in processed(runner, {})]
     check(f"{text.text}\nby {planned.partition}", streams, expected, outcome(program, streams, found, "q"))
 
 
@@ -221,7 +228,7 @@ def test_nan_and_the_zeros_of_either_sign_are_keys(condition: str):
     runner = runner_of(streams)
     runner.load("q", compile_tables(planned))
     for step in epochs(streams):
-        runner.process(step)
+        processed(runner, step)
     columns = {"x": pa.array([0.0, math.nan]), "k": pa.array(["a", "a"])}
     keys = pa.StructArray.from_arrays([columns[name] for name in planned.partition.columns["S"]], names=planned.partition.columns["S"])
     state.drop(runner, keys)
@@ -260,13 +267,13 @@ def rows_with(batch: EventBatch, names: tuple[str, ...], moved: set[str], wanted
 
 @given(st.data())
 def test_four_threads_give_what_one_gives(data: st.DataObject):
-    text = data.draw(keyed_programs())
+    text = data.draw(st.one_of(keyed_programs(), keyed_sase()))
     streams = data.draw(streams_for(text))
-    program = lowered(text.text)
+    program = lowered(text)
     tables = compile_tables(plan(program, contributors=True))
     assume(tables.partition is not None)
     expected = without_overflow(by_reference(program, streams))
     runner = runner_of(streams, threads=4)
     runner.load("q", tables)
-    found = [batch for step in epochs(streams, data.draw(st.sampled_from([1, 3, 100]))) for batch in runner.process(step)]
+    found = [batch for step in [*epochs(streams, data.draw(st.sampled_from([1, 3, 100]))), {}] for batch in processed(runner, step)]
     check(text.text, streams, expected, outcome(program, streams, found, "q"))

@@ -1,4 +1,4 @@
-"""The laws of SEMANTICS 9 that a single process can show, over random CEL programs and streams.
+"""The laws of SEMANTICS 9 that a single process can show, over random programs in all languages and random streams.
 
 Every law compares with the reference evaluator, so that a failing example says what would have been right.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from dataclasses import fields
 from typing import Any
 
 import hypothesis.strategies as st
@@ -14,25 +15,27 @@ import pyarrow as pa
 from hypothesis import event, given, settings
 
 from keuka.algebra.operators import Program
+from keuka.automaton.stacks import StackRules
 from keuka.events.files import BATCH_ROWS
 from keuka.plan.rules import RULES
 
 from .outcomes import Outcome, by_match, by_match_all, by_plan, by_reference, check, ids_by_plan, lowered
 from .queries import Program as ProgramText
-from .queries import computations, programs
+from .queries import computations
+from .sase_queries import any_programs
 from .streams import SHAPES, Row, Rows, rows, table
+
+Example = tuple[ProgramText, Program, Rows]
 
 
 @st.composite
-def examples(draw: st.DrawFn) -> tuple[str, Program, Rows]:
-    """A program and streams for it. Runs branch at simultaneous events, so several FOLDs get shorter streams.
+def examples(draw: st.DrawFn, of: st.SearchStrategy[ProgramText] | None = None) -> Example:
+    """A program and streams for it.
 
     The streams are drawn first: hypothesis likes what it draws last to be simple, and nothing matches in empty streams.
     """
-    streams, program = draw(rows()), draw(programs())
-    if program.n_folds > 1:
-        streams = {stream: stream_rows[:12] for stream, stream_rows in streams.items()}
-    return program.text, lowered(program.text), streams
+    streams, program = draw(rows()), draw(of or any_programs())
+    return program, lowered(program), {stream: stream_rows[: program.most_events] for stream, stream_rows in streams.items()}
 
 
 def expected(program: Program, streams: Rows) -> Outcome:
@@ -42,25 +45,25 @@ def expected(program: Program, streams: Rows) -> Outcome:
 
 
 @given(examples())
-def test_the_engine_gives_what_the_definitions_say(example: tuple[str, Program, Rows]):
+def test_the_engine_gives_what_the_definitions_say(example: Example):
     text, program, streams = example
-    check(text, streams, expected(program, streams), by_match(program, text, streams))
+    check(text.text, streams, expected(program, streams), by_match(program, text.query, streams))
 
 
 @given(st.booleans().flatmap(lambda wide: rows(max_events=4, wide=wide)), computations())
 def test_the_engine_computes_what_the_definitions_say(streams: Rows, program: ProgramText):
-    lowered_program = lowered(program.text)
-    check(program.text, streams, expected(lowered_program, streams), by_match(lowered_program, program.text, streams))
+    lowered_program = lowered(program)
+    check(program.text, streams, expected(lowered_program, streams), by_match(lowered_program, program.query, streams))
 
 
 @given(examples())
-def test_all_outputs_in_one_pass_are_what_each_is_alone(example: tuple[str, Program, Rows]):
+def test_all_outputs_in_one_pass_are_what_each_is_alone(example: Example):
     text, program, streams = example
-    outcome, together = expected(program, streams), by_match_all(text, streams)
+    outcome, together = expected(program, streams), by_match_all(text.query, streams)
     if isinstance(together, str):
         assert together in outcome.values()
     else:
-        check(text, streams, outcome, together)
+        check(text.text, streams, outcome, together)
 
 
 @st.composite
@@ -77,10 +80,10 @@ def reader(stream: str, stream_rows: list[Row], cuts: list[int]) -> pa.RecordBat
 
 
 @given(examples(), splits(), st.sampled_from([1, 2, 5, BATCH_ROWS]))
-def test_any_split_into_batches_gives_the_same(example: tuple[str, Program, Rows], cuts: dict[str, list[int]], chunk_rows: int):
+def test_any_split_into_batches_gives_the_same(example: Example, cuts: dict[str, list[int]], chunk_rows: int):
     text, program, streams = example
     actual = by_plan(program, streams, lambda s: reader(s, streams[s], cuts[s]), chunk_rows)
-    check(text, streams, expected(program, streams), actual)
+    check(text.text, streams, expected(program, streams), actual)
 
 
 @st.composite
@@ -96,7 +99,7 @@ def shuffled(draw: st.DrawFn, streams: Rows) -> Rows:
 def test_any_order_inside_an_epoch_gives_the_same(example: tuple[tuple[str, Program, Rows], Rows]):
     (text, program, streams), others = example
     actual = by_plan(program, others, lambda s: reader(s, others[s], []))
-    check(text, streams, expected(program, streams), actual)
+    check(text.text, streams, expected(program, streams), actual)
 
 
 OPTIONS = st.fixed_dictionaries(
@@ -106,25 +109,27 @@ OPTIONS = st.fixed_dictionaries(
         ),
         "linear": st.booleans(),
         "indices": st.booleans(),
+        "stack_rules": st.builds(StackRules, *[st.booleans()] * len(fields(StackRules))),
+        "n_distinct": st.sampled_from(
+            [lambda stream, column: 0, lambda stream, column: ord(column[0]), lambda stream, column: -ord(column[0])]
+        ),
     }
 )
 
 
 @given(examples(), OPTIONS)
-def test_every_optimisation_switched_off_gives_the_same(example: tuple[str, Program, Rows], options: dict[str, Any]):
+def test_every_optimisation_switched_off_gives_the_same(example: Example, options: dict[str, Any]):
     text, program, streams = example
-    check(text, streams, expected(program, streams), by_plan(program, streams, **options))
+    check(text.text, streams, expected(program, streams), by_plan(program, streams, **options))
 
 
 @given(examples(), OPTIONS, st.sampled_from([1, 3, BATCH_ROWS]))
-def test_ids_tell_matches_apart_and_depend_on_neither_plan_nor_batches(
-    example: tuple[str, Program, Rows], options: dict[str, Any], chunk_rows: int
-):
+def test_ids_tell_matches_apart_and_depend_on_neither_plan_nor_batches(example: Example, options: dict[str, Any], chunk_rows: int):
     text, program, streams = example
     plain = ids_by_plan(program, streams)
     for name, ids in plain.items():
-        assert isinstance(ids, str) or len(set(ids)) == len(ids), f"{text}\n{streams}\n{name}: {ids}"
-    assert plain == ids_by_plan(program, streams, chunk_rows, **options), f"{text}\n{streams}"
+        assert isinstance(ids, str) or len(set(ids)) == len(ids), f"{text.text}\n{streams}\n{name}: {ids}"
+    assert plain == ids_by_plan(program, streams, chunk_rows, **options), f"{text.text}\n{streams}"
 
 
 def test_most_examples_have_results():
@@ -133,7 +138,7 @@ def test_most_examples_have_results():
 
     @settings(max_examples=200, derandomize=True)
     @given(examples())
-    def count(example: tuple[str, Program, Rows]) -> None:
+    def count(example: Example) -> None:
         _, program, streams = example
         *_, last = by_reference(program, streams).values()
         found[bool(last) and last != "K507"] += 1

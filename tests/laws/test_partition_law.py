@@ -33,7 +33,7 @@ def examples(draw: st.DrawFn) -> tuple[str, Program, Rows]:
     streams, program = draw(rows()), draw(programs() if draw(st.integers(0, 9)) == 9 else keyed_programs())
     if program.n_folds > 1:
         streams = {stream: stream_rows[:12] for stream, stream_rows in streams.items()}
-    return program.text, lowered(program.text), streams
+    return program.text, lowered(program), streams
 
 
 def shards(partition: Partition, streams: Rows) -> list[Rows]:

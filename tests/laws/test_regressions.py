@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+import keuka
+
 from .outcomes import by_match, by_plan, by_reference, check, lowered
 from .streams import Row, Rows
 
@@ -119,6 +121,6 @@ def test_the_engine_agrees_with_the_definitions(name: str):
     rows: Rows = {"S": points, "Q": [], "I": intervals}
     program = lowered(text)
     expected = by_reference(program, rows)
-    check(text, rows, expected, by_match(program, text, rows))
+    check(text, rows, expected, by_match(program, keuka.cel(text), rows))
     for options in PLANS:
         check(f"{text}\nwith {options}", rows, expected, by_plan(program, rows, **options))

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from keuka.algebra.operators import Program
-
 from .outcomes import by_trace, check
-from .streams import Rows
-from .test_laws import examples, expected
+from .queries import programs
+from .test_laws import Example, examples, expected
 
 
-@given(examples())
-def test_the_matches_of_a_trace_are_those_of_the_definitions(example: tuple[str, Program, Rows]):
+@given(examples(programs()))
+def test_the_matches_of_a_trace_are_those_of_the_definitions(example: Example):
     text, program, streams = example
-    check(text, streams, expected(program, streams), by_trace(program, streams))
+    check(text.text, streams, expected(program, streams), by_trace(program, streams))

@@ -100,8 +100,9 @@ def _kind(type_: Type) -> int:
 class Assembler:
     """Writes one program into the pool."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, named: bool = False) -> None:
         self.pool = pool
+        self.named = named  # do the names of columns say which event they belong to?
         self.code: list[tuple[int, int, int, int, int]] = []
         self.exits: list[int] = []
         self.n_registers = 1  # register 0 is the result of a program over columns
@@ -158,7 +159,7 @@ class Assembler:
 
     def _call(self, call: Call, sides: Mapping[int, Values]) -> int:
         if overflows(call):
-            self.fallible[show(call, sided=len(sides) > 1)] = None
+            self.fallible[show(call, sided=len(sides) > 1 and not self.named)] = None
         if call.op == "in" and (literals := _literals(call.args[1:])):
             value = self.value(call.args[0], sides)
             op = Op.IN_SET_D if literals[0].type is Type.DOUBLE else Op.IN_SET

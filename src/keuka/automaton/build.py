@@ -49,6 +49,7 @@ def build(operator: Operator) -> Automaton:
             states.append(replace(state, by_history=node.by_history, window=window_of(state, states)))
             connect(node.first, Edge((), index), tag)
         else:
+            assert isinstance(node, Source | Published), "sequences are streams of their own"
             starts.append(Start(port_of(node), edge, tag))
 
     connect(operator, Edge((), OUTPUT), 0)

@@ -168,11 +168,11 @@ def edge_reads(edge: Edge, needs: Sequence[StateNeeds], wanted: Sequence[int]) -
     """The columns of the tuple at the beginning of the edge that something reads."""
     reads = set(wanted) if edge.target == OUTPUT else {index for _, index in needs[edge.target].places}
     for step in reversed(edge.steps):
-        reads = _reads_before(step, reads)
+        reads = reads_before(step, reads)
     return reads
 
 
-def _reads_before(step: Step, reads: set[int]) -> set[int]:
+def reads_before(step: Step, reads: set[int]) -> set[int]:
     if isinstance(step, Keep):
         return reads | {index for _, index in columns(step.predicate)}
     # An item that can fail is evaluated whether it is read or not.
@@ -189,7 +189,7 @@ def port_reads(automaton: Automaton, wanted: Sequence[int], indices: bool) -> di
     for state, need in zip(automaton.states, needs, strict=True):
         used = set(need.candidate)
         for step in reversed(state.candidate):
-            used = _reads_before(step, used)
+            used = reads_before(step, used)
         reads[automaton.ports[state.port]] |= used
     return reads
 
@@ -232,39 +232,18 @@ def generate(
     return _Generator(automaton, streams, wanted, pool, derived, first_state, indices, ordinals).operator()
 
 
-class _Generator:
-    def __init__(
-        self,
-        automaton: Automaton,
-        streams: Streams,
-        wanted: Sequence[int],
-        pool: Pool,
-        derived: Derived,
-        first_state: int,
-        indices: bool,
-        ordinals: Sequence[tuple[int, ...]],
-    ) -> None:
-        self.automaton = automaton
-        self.ordinals = ordinals
+class PortCode:
+    """Columns of the streams that an operator reads: as they are, or computed per batch by the steps that lead to what it reads."""
+
+    def __init__(self, ports: tuple[str, ...], streams: Streams, pool: Pool, derived: Derived) -> None:
+        self.ports = ports
         self.layouts = streams.layouts
-        self.identities = [streams.identities[name] for name in automaton.ports]
-        self.wanted = wanted
+        self.identities = [streams.identities[name] for name in ports]
         self.pool = pool
         self.derived = derived
-        self.first_state = first_state
-        self.indices = indices
-        self.needs = state_needs(automaton, wanted, indices)
-
-    def operator(self) -> OperatorCode:
-        signatures = state_signatures(self.automaton, self.identities, self.indices)
-        starts = tuple([self.start(s) for s in self.automaton.starts])
-        states = tuple([self.state(i, signatures[i]) for i in range(len(self.automaton.states))])
-        return OperatorCode(self.automaton.ports, starts, states)
-
-    # -- columns of a port -----------------------------------------------------------------------------------------------
 
     def event(self, asm: Assembler, port: int) -> Tuple:
-        layout = self.layouts[self.automaton.ports[port]]
+        layout = self.layouts[self.ports[port]]
         return Tuple(lambda index: asm.load_event(layout[index]))
 
     def candidate(self, asm: Assembler, port: int, steps: tuple[Step, ...]) -> Tuple:
@@ -282,7 +261,7 @@ class _Generator:
         """Add a derived column and return its number."""
         asm = Assembler(self.pool)
         asm.finish_column(write(asm))
-        return self.derived.add(self.automaton.ports[port], asm.program(), must_hold)
+        return self.derived.add(self.ports[port], asm.program(), must_hold)
 
     def holds(self, asm: Assembler, port: int, steps: Sequence[Step]) -> int | None:
         """A register that says whether the predicates of the steps hold one after the other; None if there are none."""
@@ -313,6 +292,33 @@ class _Generator:
         reached = self.holds(asm, port, steps)
         value = asm.value(item, {FIRST: self.candidate(asm, port, steps)})
         return value if reached is None else asm.value_if(reached, value)
+
+
+class _Generator(PortCode):
+    def __init__(
+        self,
+        automaton: Automaton,
+        streams: Streams,
+        wanted: Sequence[int],
+        pool: Pool,
+        derived: Derived,
+        first_state: int,
+        indices: bool,
+        ordinals: Sequence[tuple[int, ...]],
+    ) -> None:
+        super().__init__(automaton.ports, streams, pool, derived)
+        self.automaton = automaton
+        self.ordinals = ordinals
+        self.wanted = wanted
+        self.first_state = first_state
+        self.indices = indices
+        self.needs = state_needs(automaton, wanted, indices)
+
+    def operator(self) -> OperatorCode:
+        signatures = state_signatures(self.automaton, self.identities, self.indices)
+        starts = tuple([self.start(s) for s in self.automaton.starts])
+        states = tuple([self.state(i, signatures[i]) for i in range(len(self.automaton.states))])
+        return OperatorCode(self.automaton.ports, starts, states)
 
     # -- starts ----------------------------------------------------------------------------------------------------------
 

@@ -76,6 +76,11 @@ class Automaton:
     states: tuple[State, ...]
     schema: Schema
 
+    @property
+    def is_bounded(self) -> bool:
+        """Does every instance go when its time is over?"""
+        return all(state.window < MAX_TICK for state in self.states)
+
 
 def state_name(automaton: Automaton, index: int) -> str:
     """States are lettered along the way of an event; the tables number them from the output."""

@@ -11,7 +11,7 @@ import json
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,10 @@ import pyarrow as pa
 from keuka.automaton.assembler import Pool
 from keuka.automaton.code import Derived, EdgeCode, OperatorCode
 from keuka.automaton.model import OUTPUT
+from keuka.automaton.stack_code import StackCode
 from keuka.diagnostics import Diagnostic
 from keuka.errors import QueryError
-from keuka.kernel.layout import ARRAYS, NARROW, VERSION, Malformed, check
+from keuka.kernel.layout import ARRAYS, NARROW, OLDEST, VERSION, Malformed, check
 from keuka.schema import Schema, Type, attribute_of
 
 TYPE_CODES = {Type.BOOLEAN: 0, Type.INTEGER: 1, Type.DOUBLE: 2, Type.STRING: 3, Type.TIMESTAMP: 4, Type.OTHER: 5, Type.NULL: 1}
@@ -81,7 +82,7 @@ class OperatorColumns:
     """One stage on its way into the tables: its code, and what its output is."""
 
     name: str
-    code: OperatorCode
+    code: OperatorCode | StackCode
     types: tuple[Type, ...]
     signature: bytes
 
@@ -117,6 +118,11 @@ def assemble(
 
 def _add_operator(rows: dict[str, list[Any]], operator: OperatorColumns, streams: list[str]) -> None:
     code, first_state = operator.code, len(rows["state"])
+    if isinstance(code, StackCode):
+        rows["operator"].append((len(rows["port"]), len(code.ports), first_state, 0, len(rows["start"]), 0, *_words(operator.signature)))
+        rows["port"].extend([streams.index(name) for name in code.ports])
+        _add_sequence(rows, code, streams)
+        return
     sizes = (len(rows["port"]), len(code.ports), first_state, len(code.states), len(rows["start"]), len(code.starts))
     rows["operator"].append((*sizes, *_words(operator.signature)))
     rows["port"].extend([streams.index(name) for name in code.ports])
@@ -130,6 +136,27 @@ def _add_operator(rows: dict[str, list[Any]], operator: OperatorColumns, streams
         rows["edge"].append(_edge(state.edge, first_state))
         rows["slot"].extend((TYPE_CODES[type_], identity) for type_, identity in state.slots)
         rows["key"].extend((column, slot, int(is_double), component) for column, slot, is_double, component in state.keys)
+
+
+def _add_sequence(rows: dict[str, list[Any]], code: StackCode, streams: list[str]) -> None:
+    levels = [level for search in code.searches for level in search]
+    key_type = -1 if code.key_type is None else TYPE_CODES[code.key_type]
+    rows["sequence"].append(
+        (len(rows["operator"]) - 1, len(rows["component"]), len(code.components), len(rows["level"]), len(levels), code.within,
+         code.settings, code.n_alternatives, key_type, code.program, len(rows["item"]), len(code.operands))
+    )  # fmt: skip
+    rows["item"].extend(code.operands)
+    for component in code.components:
+        flags = (int(component.negated), int(component.keyed), int(component.first_only), component.negated_before)
+        rows["component"].append((*flags, len(rows["slot"]), len(component.slots), len(rows["feed"]), len(component.feeds)))
+        rows["slot"].extend((TYPE_CODES[type_], identity) for type_, identity in component.slots)
+        for feed in component.feeds:
+            rows["feed"].append((streams.index(feed.stream), feed.gate, feed.key, len(rows["feed_column"]), feed.tag, feed.reading))
+            rows["feed_column"].extend(feed.columns)
+    for level in levels:
+        rows["level"].append((level.component, len(rows["test"]), len(level.tests), len(rows["absence"]), len(level.absences)))
+        rows["test"].extend(level.tests)
+        rows["absence"].extend(level.absences)
 
 
 def _edge(edge: EdgeCode, first_state: int) -> tuple[int, ...]:
@@ -175,12 +202,23 @@ def from_bytes(data: bytes) -> Tables:
     if zlib.crc32(body) != checksum:
         raise damaged_tables("the checksum does not fit; they were cut short or changed")
     try:
-        tables = _read(json.loads(body[:n_text]), body[n_text:])
+        tables = _upgraded(_read(json.loads(body[:n_text]), body[n_text:]), version)
         check(tables.arrays, list(tables.texts))
         _check_names(tables)
     except (Malformed, ValueError, KeyError, TypeError, IndexError, ArithmeticError, OSError, RecursionError, pa.ArrowException) as error:
         raise damaged_tables(str(error)) from error
     return tables
+
+
+def _upgraded(tables: Tables, version: int) -> Tables:
+    """What an older version wrote, as this one has it."""
+    if not OLDEST <= version < VERSION:
+        return tables
+    arrays = {name: tables.arrays[name] if name in tables.arrays else _array(name, []) for name in ARRAYS}
+    settings = arrays["settings"].copy()
+    if len(settings) and settings[0] == version:
+        settings[0] = VERSION
+    return replace(tables, arrays=arrays | {"settings": settings})
 
 
 def _check_names(tables: Tables) -> None:

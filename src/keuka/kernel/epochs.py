@@ -474,7 +474,7 @@ def emit_row(
     result: cython.pointer(Result) = cython.address(machine.streams[stream].result)
     i: int64_t
     register: int32_t
-    if result.ends.size == 0 and not push(cython.address(machine.touched), stream):
+    if result.ends.size == 0 and not (push(cython.address(machine.touched), stream) and push(cython.address(machine.filled), stream)):
         return Status.NO_MEMORY
     if not push(cython.address(result.starts), start) or not push(cython.address(result.ends), end):
         return Status.NO_MEMORY
@@ -503,8 +503,9 @@ def add_instance(machine: Machine, state: int64_t, words: cython.pointer(cython.
     if not machine.single:
         return add_later(machine, state, words)
     if pool.carries:
+        flags: cython.pointer(cython.const[uint8_t]) = cython.cast(cython.pointer(cython.const[uint8_t]), words + HEADER + pool.n_slots)
         for c in range(pool.n_slots):
-            if pool.slot_types[c] == ROW_HANDLE and not push(cython.address(machine.taken), words[HEADER + c]):
+            if pool.slot_types[c] == ROW_HANDLE and flags[c] == 0 and not push(cython.address(machine.taken), words[HEADER + c]):
                 return Status.NO_MEMORY
     if not insert(pool, words, hash_):
         return Status.NO_MEMORY

@@ -16,6 +16,7 @@ from keuka.kernel.bytecode import Op
 from keuka.kernel.strings import StringTable
 
 FREE = -2  # in place of a stream: the row is not in use
+NEVER = 2**63 - 1  # ticks
 LEAST_GARBAGE = 65_536  # instructions of unloaded programs that are not worth compacting
 
 
@@ -62,6 +63,25 @@ class Group:
         self.starts = []
 
 
+class SequenceArrays:
+    """A sequence of all combinations (automaton/stacks.py) with the forest's numbers. Rows are described in stacks.pxd."""
+
+    def __init__(self, stream, ports, row):
+        self.serial = 0
+        self.is_read = False  # do other operators read its matches?
+        self.stream = stream
+        self.within, self.settings, self.n_alternatives, self.key_type = row
+        self.program, self.n_items = -1, 0
+        self.n_ports = len(ports)
+        self.ports = _spare(ports)
+        self.programs = []  # that it holds
+
+
+def _spare(rows):
+    """As one row of words, with one more, so that a pointer to the first exists."""
+    return np.append(np.asarray(rows, np.int64).reshape(-1), 0)
+
+
 class Forest:
     """Arrays for the machines, and what stands behind their numbers."""
 
@@ -85,6 +105,8 @@ class Forest:
         self.set_bounds = Arena(2)
         self.set_values = Arena(0)
         self.groups = {}  # streams that are read -> Group
+        self.sequences = []  # SequenceArrays, or None where a number is free
+        self.combined = set()  # streams of sequences
         self.published = {}  # name -> (what computes it, stream, {column: place})
         self.queries = {}  # name -> what it holds, in the order it was taken
         self.outputs = {}  # name -> streams of its operators
@@ -147,6 +169,9 @@ class Forest:
     def states_of(self, query):
         return [key[1] for key in self.queries[query] if key[0] == "state"]
 
+    def sequences_of(self, query):
+        return [self._ids[key] for key in self.queries[query] if key[0] == "sequence"]
+
     def source_columns(self, name):
         """What machines want of a source: [(column, name)]; nothing if no query reads it."""
         stream = self._ids.get(("source", name))
@@ -174,6 +199,9 @@ class Forest:
 
     def known(self, key):
         return key in self._ids
+
+    def number(self, key):
+        return self._ids[key]
 
     def _release(self, held):
         for key in reversed(held):
@@ -277,6 +305,29 @@ class Forest:
     def same_states(self, signature, ports):
         return self._by_signature.get((signature, ports), ())
 
+    def add_sequence(self, arrays):
+        self._serial += 1
+        arrays.serial = self._serial
+        self.combined.add(arrays.stream)
+        if None in self.sequences:
+            number = self.sequences.index(None)
+            self.sequences[number] = arrays
+        else:
+            number = len(self.sequences)
+            self.sequences.append(arrays)
+        return number
+
+    def _drop_sequence(self, number, *_):
+        arrays = self.sequences[number]
+        for program in arrays.programs:
+            self._drop_program(program)
+        self.combined.discard(arrays.stream)
+        self.sequences[number] = None
+
+    def sequence_name(self, number):
+        """What a sequence is, the same in every process."""
+        return hashlib.blake2b(self.origins[self.sequences[number].stream].encode(), digest_size=16).hexdigest()
+
     def add_edge(self, state, program, since):
         edge = self.edge.add((program, since, self.state.rows[state, 8]))
         self.state.rows[state, 8] = edge
@@ -350,6 +401,18 @@ class Forest:
             starts += group.starts
         # One spare element each, so that a pointer to the first exists.
         return np.asarray([*rows, (0,) * 6], np.int64), *(np.asarray([*x, 0], np.int64) for x in (ports, states, starts))
+
+    def unit_array(self):
+        """Groups (0, number) and sequences (1, number) in the order they run: by depth, but sequences whose matches nobody reads last."""
+        read = {port for group in self.groups.values() for port in group.ports}
+        read |= {int(port) for arrays in self.sequences if arrays is not None for port in arrays.ports[: arrays.n_ports]}
+        groups = sorted(self.groups.values(), key=lambda g: (g.depth, g.ports))
+        units = [(False, group.depth, 0, number) for number, group in enumerate(groups)]
+        for number, arrays in enumerate(self.sequences):
+            if arrays is not None:
+                arrays.is_read = arrays.stream in read
+                units.append((not arrays.is_read, int(self.stream.rows[arrays.stream, 2]), 1, number))
+        return np.asarray([*[unit[2:] for unit in sorted(units)], (0, 0)], np.int64)
 
     def compact(self):
         """Write code, constants and keys anew, without what unloaded queries left behind. Numbers of parts stay."""
@@ -465,6 +528,8 @@ class _Loading:
             self._add_edge_of_state(s, numbers)
         for s in starts:
             self._add_start(ports, s, numbers)
+        for row in arrays["sequence"][arrays["sequence"][:, 0] == which].tolist():
+            self.hold(("sequence", *key[1:]), partial(self._new_sequence, row, result, ports), self._sequence_needs(row))
         self._add_stream(result)
 
     def _number_states(self, ports, states, starts):
@@ -550,6 +615,73 @@ class _Loading:
             return self.forest.add_start(ports, self.streams[stream], gate, made, reading)
 
         self.hold(("start", ports, self.streams[stream], *label, numbers[target]), make, [gate, *_columns_read(code)])
+
+    def _feeds(self, row):
+        """The feeds of a sequence: (component, stream, gate, key, columns, tag, reading), with the forest's numbers of columns."""
+        arrays = self.arrays
+        for component in range(row[2]):
+            first_feed, n_feeds = arrays["component"][row[1] + component, 6:8].tolist()
+            n_slots = int(arrays["component"][row[1] + component, 5])
+            for stream, gate, key, first, tag, reading in arrays["feed"][first_feed : first_feed + n_feeds].tolist():
+                gate, key = (-1 if column < 0 else int(self.columns[column]) for column in (gate, key))
+                columns = self.columns[arrays["feed_column"][first : first + n_slots]].tolist()
+                yield component, self.streams[stream], gate, key, columns, tag, reading
+
+    def _hash_of_key(self, stream, column, key_type):
+        keys = ((column, int(key_type == 2)),)
+        return ("hash", stream, keys, -1), keys
+
+    def _sequence_needs(self, row):
+        needs = []
+        for _, stream, gate, key, columns, _, _ in self._feeds(row):
+            needs += [column for column in (gate, key, *columns) if column >= 0]
+            if key >= 0:
+                part, keys = self._hash_of_key(stream, key, row[8])
+                self.hold(part, partial(self.forest.add_hash, stream, keys, -1), [key])
+                needs.append(part)
+        return needs
+
+    def _new_sequence(self, row, result, ports):
+        _, first, n, first_level, n_levels, within, settings, n_alternatives, key_type, program, first_item, n_items = row
+        forest, arrays = self.forest, self.arrays
+        made = SequenceArrays(result, ports, (within, settings, n_alternatives, key_type))
+
+        def load(number):
+            if number < 0:
+                return -1
+            code, n_registers = self._relocated(number, None, 0)
+            made.programs.append(forest.add_program(code, (), n_registers, self.fallible[number]))
+            return made.programs[-1]
+
+        components = arrays["component"][first : first + n].tolist()
+        positive = [i for i, component in enumerate(components) if not component[0]]
+        made.n_components, made.n_positive = n, len(positive)
+        rows, types = [], []
+        for i, (negated, keyed, first_only, negated_before, first_slot, n_slots, _, _) in enumerate(components):
+            before = max([k for k in positive if k < i], default=-1)
+            # A match that waits for the end of its window looks for what came before its first event that much later.
+            kept = within if not (settings & 16 and i < positive[0]) else min(2 * within, NEVER)
+            rows.append((negated, keyed, first_only, negated_before, before, len(types), n_slots, kept if settings & 4 else NEVER))
+            types += arrays["slot"][first_slot : first_slot + n_slots, 0].tolist()
+        made.components, made.slot_types, made.n_slots = _spare(rows), _spare(types), len(types)
+        made.is_keyed = [component[1] for component in components]
+        made.slots = [arrays["slot"][c[4] : c[4] + c[5]].tolist() for c in components]  # by component: (type, identity)
+        feeds, columns = [], []
+        for component, stream, gate, key, read, tag, reading in self._feeds(row):
+            hash_ = -1 if key < 0 else forest.number(self._hash_of_key(stream, key, key_type)[0])
+            feeds.append((stream, ports.index(stream), gate, key, hash_, len(columns), tag, reading & 1, component))
+            columns += read
+        made.feeds, made.feed_columns, made.n_feeds = _spare(feeds), _spare(columns), len(feeds)
+        levels, tests, absences = [], [], []
+        for component, first_test, n_tests, first_absence, n_absences in arrays["level"][first_level : first_level + n_levels].tolist():
+            levels.append((component, len(tests), n_tests, len(absences), n_absences))
+            tests += [(load(number), a) for number, a in arrays["test"][first_test : first_test + n_tests].tolist()]
+            for c, scope, alternative, number, bounds in arrays["absence"][first_absence : first_absence + n_absences].tolist():
+                absences.append((c, scope, alternative, load(number), bounds))
+        made.levels, made.tests, made.absences = _spare(levels), _spare(tests), _spare(absences)
+        made.program, made.n_items = load(program), n_items
+        made.items = _spare(arrays["item"][first_item : first_item + n_items])
+        return forest.add_sequence(made)
 
     def _relocated(self, program, slots, target):
         """The code of a program with the forest's numbers, and its registers. Operands are numbered from 0 on."""

@@ -5,7 +5,9 @@ from keuka.kernel.buffers cimport Buffer
 from keuka.kernel.instances cimport Sieve
 from keuka.kernel.machine cimport Machine, Status
 
-cdef Status run_groups(Machine machine) noexcept nogil
+cdef Status begin_groups(Machine machine) noexcept nogil
+cdef Status run_units(Machine machine) noexcept nogil
+cdef Status run_group(Machine machine, int64_t g) noexcept nogil
 cdef bint count_keys(Machine machine, int64_t which) noexcept nogil
 cdef Sieve* place_hashes(Machine machine, int64_t group) noexcept nogil
 cdef Status run_one_port(Machine machine, int64_t group, int64_t port, Sieve* sieve) noexcept nogil

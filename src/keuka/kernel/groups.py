@@ -1,6 +1,6 @@
-"""A batch through all groups of automata, in the order of their depth: the streams of each are merged by `end` into epochs.
+"""A batch through all groups of automata and all sequences, in the order of their depth: the streams of each are merged by `end`.
 
-Comes after `batches.py`; `epochs.py` runs what is found here to be worth running.
+Comes after `batches.py`; `epochs.py` runs what is found here to be worth running, `sequences.py` the sequences.
 """
 
 import cython
@@ -8,7 +8,8 @@ from cython.cimports.keuka.kernel.batches import take_result
 from cython.cimports.keuka.kernel.buffers import Buffer, grow
 from cython.cimports.keuka.kernel.epochs import run_epoch, run_row
 from cython.cimports.keuka.kernel.instances import Pool, Sieve, beyond, count_key, expire, home_of, is_sparse
-from cython.cimports.keuka.kernel.machine import AHEAD, LARGE, MOST_APART, Machine, Status, View
+from cython.cimports.keuka.kernel.machine import AHEAD, LARGE, MOST_APART, Machine, Result, Status, View
+from cython.cimports.keuka.kernel.sequences import run_sequence
 from cython.cimports.keuka.kernel.system import prefetch
 from cython.cimports.libc.stdint import int64_t, uint8_t, uint64_t
 from cython.cimports.libc.stdlib import calloc, free
@@ -16,18 +17,18 @@ from cython.cimports.libc.stdlib import calloc, free
 from keuka.kernel.batches import compute, prepare
 
 
-def process(machine: Machine, inputs: dict) -> None:
-    """Run a batch of whole epochs.
+def process(machine: Machine, inputs: dict, upto: int64_t) -> None:
+    """Run a batch of whole epochs, after which nothing more will come that ends at `upto` or earlier.
 
     `inputs`: source -> (numbers, [(column, values, flags or None)], times and the other columns as Words).
     """
     prepare(machine, inputs, {})
     compute(machine, machine, 0, 1)
-    run(machine, machine, 0)
+    run(machine, machine, 0, upto)
 
 
-def run(machine: Machine, leader: Machine, shard: int64_t) -> None:
-    """Run the rows that are this machine's; `leader` has the columns."""
+def run(machine: Machine, leader: Machine, shard: int64_t, upto: int64_t) -> None:
+    """Run the rows that are this machine's; `leader` has the columns. While it then `has_more`, take the matches and `go_on`."""
     i: int64_t
     if machine is not leader:
         machine.follow()
@@ -48,26 +49,47 @@ def run(machine: Machine, leader: Machine, shard: int64_t) -> None:
                 machine.ports[i].data = leader.ports[i].data
     machine.shard = shard
     machine.stop = False
+    machine.upto = upto
+    machine.unit = 0
     with cython.nogil:
         machine.reset()
-        status: Status = run_groups(machine)
+        for i in range(machine.n_sequences):
+            machine.sequences[i].is_open = machine.sequences[i].is_searching = False  # after a batch that ended in the middle
+        status: Status = begin_groups(machine)
+        if status == Status.FINE:
+            status = run_units(machine)
+    machine.has_more = status == Status.MORE
     machine.fail(status)
+
+
+def go_on(machine: Machine) -> None:
+    """The matches so far were taken: now the next ones. Only sequences that nobody reads stop in the middle, and they run last."""
+    result: cython.pointer(Result)
+    c: int64_t
+    if not machine.has_more:
+        raise ValueError("there is nothing to go on with")
+    with cython.nogil:
+        machine.touched.size = 0
+        result = cython.address(machine.streams[machine.sequences[machine.units[2 * machine.unit + 1]].stream].result)
+        result.starts.size = result.ends.size = result.lineage.size = 0
+        for c in range(result.n_columns):
+            result.columns[c].size = 0
+            result.flags[c].size = 0
+        status: Status = run_units(machine)
+    machine.has_more = status == Status.MORE
+    machine.fail(status)
+
+
+def take_no_more(machine: Machine) -> None:
+    """The matches so far were taken, and there are no others."""
+    machine.touched.size = 0
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def run_groups(machine: Machine) -> Status:
-    g: int64_t
+def begin_groups(machine: Machine) -> Status:
     i: int64_t
-    first: int64_t
-    n_ports: int64_t
-    n_rows: int64_t
-    state: int64_t
-    stream: int64_t
-    pool: cython.pointer(Pool)
-    sieve: cython.pointer(Sieve)
-    status: Status
     machine.work = 0
     machine.frame.columns = machine.columns
     machine.edge_frame.columns = machine.columns
@@ -77,34 +99,65 @@ def run_groups(machine: Machine) -> Status:
         ):
             if not count_keys(machine, i):
                 return Status.NO_MEMORY
-    for g in range(machine.n_groups):
-        first = machine.group_rows[6 * g]
-        n_ports = machine.group_rows[6 * g + 1]
-        n_rows = 0
-        for i in range(first, first + n_ports):
-            stream = machine.group_ports[i]
-            machine.streams[stream].view.low = machine.streams[stream].view.high = 0
-            if not machine.streams[stream].view.is_source:
-                status = take_result(machine, stream)
-                if status != Status.FINE:
-                    return status
-            n_rows += machine.streams[stream].view.n_rows
-        if n_rows == 0:
-            continue
-        sieve = place_hashes(machine, g)
-        if n_ports == 1:
-            status = run_one_port(machine, g, first, sieve)
+    return Status.FINE
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def run_units(machine: Machine) -> Status:
+    """Everything from the unit at hand on."""
+    number: int64_t
+    status: Status
+    while machine.unit < machine.n_units:
+        number = machine.units[2 * machine.unit + 1]
+        if machine.units[2 * machine.unit] == 0:
+            status = run_group(machine, number)
         else:
-            status = run_ports(machine, g)
+            status = run_sequence(machine, cython.address(machine.sequences[number]))
         if status != Status.FINE:
             return status
-        for i in range(machine.live[g].size):
-            state = machine.live[g].data[i]
-            pool = cython.address(machine.pools[state])
-            # Quiet keys are not found by candidates: their time is looked at once a window.
-            if is_sparse(pool) or (pool.n_live > 0 and beyond(pool.swept_at, machine.now, pool.window)):
-                if not expire(pool, machine.now):
-                    return Status.NO_MEMORY
+        machine.unit += 1
+    return Status.FINE
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def run_group(machine: Machine, g: int64_t) -> Status:
+    i: int64_t
+    first: int64_t = machine.group_rows[6 * g]
+    n_ports: int64_t = machine.group_rows[6 * g + 1]
+    n_rows: int64_t = 0
+    state: int64_t
+    stream: int64_t
+    pool: cython.pointer(Pool)
+    sieve: cython.pointer(Sieve)
+    status: Status
+    for i in range(first, first + n_ports):
+        stream = machine.group_ports[i]
+        machine.streams[stream].view.low = machine.streams[stream].view.high = 0
+        if not machine.streams[stream].view.is_source:
+            status = take_result(machine, stream)
+            if status != Status.FINE:
+                return status
+        n_rows += machine.streams[stream].view.n_rows
+    if n_rows == 0:
+        return Status.FINE
+    sieve = place_hashes(machine, g)
+    if n_ports == 1:
+        status = run_one_port(machine, g, first, sieve)
+    else:
+        status = run_ports(machine, g)
+    if status != Status.FINE:
+        return status
+    for i in range(machine.live[g].size):
+        state = machine.live[g].data[i]
+        pool = cython.address(machine.pools[state])
+        # Quiet keys are not found by candidates: their time is looked at once a window.
+        if is_sparse(pool) or (pool.n_live > 0 and beyond(pool.swept_at, machine.now, pool.window)):
+            if not expire(pool, machine.now):
+                return Status.NO_MEMORY
     return Status.FINE
 
 

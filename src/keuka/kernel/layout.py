@@ -4,11 +4,14 @@ Everything is an index into another array, so one wrong number could read foreig
 them once, when tables are loaded, and the machine never tests again. Kept free of the rest of Keuka for executors.
 """
 
+from itertools import pairwise
+
 import numpy as np
 
 from keuka.kernel.bytecode import Op
 
-VERSION = 2
+VERSION = 3
+OLDEST = 2  # tables without sequences, which are read as tables with none
 
 # array -> its columns (a plain name: one-dimensional). Sources come first in `stream`, then one output per operator. Columns are
 # numbered over all streams, derived ones behind all others. Signatures and labels say what is the same in two sets of tables.
@@ -26,6 +29,18 @@ ARRAYS = {
     "edge": ("program", "target", "label_low", "label_high"),  # target: a state, or -1: the operator's output
     "slot": ("type", "identity"),  # type as column_type; identity: which value it holds
     "key": ("column", "slot", "is_double", "component"),  # equality that finds instances; component: of the plan's key, or -1
+    # All combinations of events (automaton/stacks.py). Levels: those of one search after those of another, a level a positive component.
+    "sequence": (
+        "operator", "first_component", "n_components", "first_level", "n_levels", "within", "settings", "n_alternatives", "key_type",
+        "program", "first_item", "n_items",
+    ),
+    "component": ("negated", "keyed", "first_only", "negated_before", "first_slot", "n_slots", "first_feed", "n_feeds"),
+    "feed": ("stream", "gate", "key", "first_column", "tag", "reading"),  # a stream as a component reads it; gate and key: -1 for none
+    "feed_column": (),  # by feed: the columns that become the slots of its component
+    "level": ("component", "first_test", "n_tests", "first_absence", "n_absences"),
+    "test": ("program", "alternative"),  # alternative: -1 for every one
+    "absence": ("component", "scope", "alternative", "program", "bounds"),  # scope: 0 between two, 1 before the first, 2 after the last
+    "item": (),  # registers of the sequence's program, or slots of its components if it has none; the first are the output's columns
     "program": ("first_instruction", "n_instructions", "n_registers"),
     "code": ("op", "dst", "a", "b", "c"),  # 32-bit
     "operand": (),  # registers of EMIT, 32-bit
@@ -122,6 +137,7 @@ def check(tables, texts):
     columns = _check_columns(tables, size["stream"])
     for which in range(size["operator"]):
         _check_operator(tables, which, n_sources, columns)
+    _check_sequences(tables, size, n_sources, columns)
 
 
 def _check_columns(tables, n_streams):
@@ -176,6 +192,112 @@ def _check_operator(tables, which, n_sources, columns):
         check_edge(edge, stream, slots, s)
 
 
+def _check_sequences(tables, size, n_sources, columns):
+    """Everything that the search of matches takes for granted (kernel/sequences.py)."""
+    _in_range(tables["sequence"][:, 0], 0, size["operator"], "an operator")
+    _require(len(set(tables["sequence"][:, 0].tolist())) == size["sequence"], "an operator has two sequences")
+    _slices(tables["sequence"], 1, 2, size["component"], "a component")
+    _slices(tables["sequence"], 3, 4, size["level"], "a level")
+    _slices(tables["sequence"], 10, 11, size["item"], "an item")
+    _slices(tables["component"], 4, 5, size["slot"], "a slot")
+    _slices(tables["component"], 6, 7, size["feed"], "a feed")
+    _slices(tables["level"], 1, 2, size["test"], "a test")
+    _slices(tables["level"], 3, 4, size["absence"], "an absence")
+    _in_range(tables["sequence"][:, 5], 1, 1 << 63, "a window")
+    _in_range(tables["sequence"][:, 6], 0, 32, "a setting")
+    _in_range(tables["sequence"][:, 7], 1, 65, "a number of alternatives")
+    _in_range(tables["sequence"][:, 8], -1, 6, "the type of a key")
+    _in_range(tables["sequence"][:, 9], -1, size["program"], "a program")
+    _in_range(tables["component"][:, :3], 0, 2, "a flag")
+    _in_range(tables["feed"][:, 5], 0, 4, "a way of reading")
+    _in_range(tables["absence"][:, 1], 0, 3, "a scope")
+    for row in tables["sequence"].tolist():
+        _check_sequence(tables, row, n_sources, columns)
+
+
+def _check_sequence(tables, row, n_sources, columns):
+    operator, first, n, first_level, n_levels, within, settings, n_alternatives, key_type, program, first_item, n_items = row
+    first_port, n_ports, _, n_states, _, n_starts = tables["operator"][operator, :6].tolist()
+    ports = tables["port"][first_port : first_port + n_ports].tolist()
+    components = tables["component"][first : first + n].tolist()
+    positive = [i for i, component in enumerate(components) if not component[0]]
+    ordered, waits = bool(settings & 1), bool(settings & 16)
+    _require(n_states + n_starts == 0, "a sequence has states")
+    _require(len(positive) > 0 and n <= 64, "a sequence has no component that occurs, or too many")
+    _require(ordered or (len(positive) == n and not waits), "a sequence in any order has an absence")
+    _require(waits == bool(components[-1][0]) and (not waits or within < (1 << 63) - 1), "a sequence waits for ever")
+    _require(not any(a[0] and b[0] for a, b in pairwise(components)), "two absences follow each other")
+    _require((key_type >= 0) == any(component[1] for component in components), "the key of a sequence has no type")
+    begins = set(positive) if not ordered else {positive[0] if waits else positive[-1]}
+    _require(key_type < 0 or all(components[i][1] for i in begins), "a search does not know its stacks")
+    slots, owners = [], []
+    for i, (_, keyed, _, before, first_slot, n_slots, first_feed, n_feeds) in enumerate(components):
+        _require(before == (i - 1 if i > 0 and components[i - 1][0] else -1), "an absence is out of place")
+        kinds = _kinds(tables["slot"][:, 0], first_slot, n_slots)
+        identities = tables["slot"][first_slot : first_slot + n_slots, 1].tolist()
+        _require(len(set(identities)) == n_slots, "two slots hold the same")
+        for feed in tables["feed"][first_feed : first_feed + n_feeds].tolist():
+            _check_feed(tables, feed, ports, columns, kinds, _KINDS.get(key_type, _PLAIN) if keyed else None)
+        slots += kinds
+        owners += [i] * n_slots
+    _require(sum([component[7] for component in components]) <= 64, "a sequence has too many feeds")
+    n_searches = 1 if ordered else len(positive)
+    _require(n_levels == n_searches * len(positive), "a search does not bind every component")
+    for search in range(n_searches):
+        levels = tables["level"][first_level + search * len(positive) : first_level + (search + 1) * len(positive)].tolist()
+        wanted = positive[::-1] if ordered else [positive[search], *[i for i in positive if i != positive[search]]]
+        _require([level[0] for level in levels] == wanted, "a search binds its components in another order")
+        bound = set()
+        for level in levels:
+            bound.add(level[0])
+            _check_level(tables, level, (components, positive, n_alternatives, bound), slots, owners)
+    output = _kinds(tables["column_type"], *tables["stream"][n_sources + operator].tolist())
+    items = tables["item"][first_item : first_item + n_items].tolist()
+    occurring = [kind if owner in positive else None for kind, owner in zip(slots, owners, strict=True)]
+    found = occurring if program < 0 else _check_program(tables, program, {}, occurring, "registers")
+    _require(all(0 <= item < len(found) and found[item] is not None for item in items), "an item is not there")
+    _require(n_items == len(output) if program < 0 else n_items >= len(output), "a match has the wrong number of columns")
+    for kind, item in zip(output, items, strict=False):
+        _require(found[item] in (kind, _NULL), "a match binds text to a number or a number to text")
+
+
+def _check_feed(tables, feed, ports, columns, kinds, key_kind):
+    stream, gate, key, first_column, tag, _ = feed
+    _require(stream in ports, "a component reads a stream of another operator")
+    _require(gate == -1 or (gate >= len(tables["column_type"]) and gate in columns[stream]), "a gate is out of range")
+    _require((key >= 0) == (key_kind is not None), "a component has no key, or one too many")
+    _require(key < 0 or columns[stream].get(key) in (key_kind, _NULL), "a key is not what it is compared with")
+    _require(0 <= first_column and first_column + len(kinds) <= len(tables["feed_column"]), "a feed is out of range")
+    _require(-(1 << 31) <= tag < 1 << 31, "a tag is out of range")
+    for kind, column in zip(kinds, tables["feed_column"][first_column : first_column + len(kinds)].tolist(), strict=True):
+        _require(columns[stream].get(column) in (kind, _NULL), "a slot gets a value of another kind")
+
+
+def _check_level(tables, level, sequence, slots, owners):
+    """A test may read the slots of what is bound already, an absence those of its own component, too."""
+    components, positive, n_alternatives, bound = sequence
+    _, first_test, n_tests, first_absence, n_absences = level
+
+    def readable(more):
+        return [kind if owner in bound or owner in more else None for kind, owner in zip(slots, owners, strict=True)]
+
+    for program, alternative in tables["test"][first_test : first_test + n_tests].tolist():
+        _require(0 <= program < len(tables["program"]) and -1 <= alternative < n_alternatives, "a test is out of range")
+        _require(_check_program(tables, program, {}, readable(()), None) in (_PLAIN, _NULL), "a condition is text")
+    for component, scope, alternative, program, bounds in tables["absence"][first_absence : first_absence + n_absences].tolist():
+        _require(0 <= component < len(components) and components[component][0] == 1, "an absence of what occurs")
+        _require(-1 <= alternative < n_alternatives and -1 <= program < len(tables["program"]), "an absence is out of range")
+        _require(scope == (1 if component < positive[0] else 2 if component > positive[-1] else 0), "an absence has another scope")
+        near = {positive[0], positive[-1]} if scope == 1 else {positive[-1]} if scope == 2 else {component - 1, component + 1}
+        _require(near <= bound, "an absence is looked for too early")
+        last_bound = level[0]
+        _require(bounds == 0 or (bounds == 1 and program < 0 and alternative < 0 and scope != 1), "an absence bounds nothing")
+        _require(bounds == 0 or last_bound == component - 1, "an absence bounds another level")
+        if program >= 0:
+            kind = _check_program(tables, program, {}, readable({component}), None)
+            _require(kind in (_PLAIN, _NULL), "a condition is text")
+
+
 def _kinds(types, first, n):
     return [_KINDS.get(t, _PLAIN) for t in types[first : first + n].tolist()]
 
@@ -183,14 +305,16 @@ def _kinds(types, first, n):
 def _check_program(tables, program, columns, slots, target):
     """Follow the kinds of all registers. `slots` is None where there is no instance.
 
-    `target` is None for a program over columns, whose value's kind comes back; else where it may emit to (a state, or -1), the kinds
-    of the output, and whether it is the program of a state: that one ends instances, and emits only to the state itself.
+    `target` is None for a program over columns or over bound events, whose value's kind comes back, and "registers" if the kinds of all
+    its registers do; else where it may emit to (a state, or -1), the kinds of the output, and whether it is the program of a state: that
+    one ends instances, and emits only to the state itself. Slots of kind None must not be read.
     """
     first, n, n_registers = (int(x) for x in tables["program"][program])
     kinds = [None] * n_registers  # None: not written yet
     code = tables["code"][first : first + n].tolist()
     _require(n > 0 and code[n - 1][0] == Op.END, "a program has no end")
-    _require(target is not None or not any(op >= Op.JUMP_UNLESS for op, *_ in code[: n - 1]), "control over columns")
+    has_control = any(op >= Op.JUMP_UNLESS for op, *_ in code[: n - 1])
+    _require(not has_control or (target is not None and target != "registers"), "control over columns")
 
     def read(register):
         _require(0 <= register < n_registers and kinds[register] is not None, "a register is read before it is written")
@@ -205,6 +329,8 @@ def _check_program(tables, program, columns, slots, target):
             kinds[dst] = _check_load(tables, op, a, columns, slots or [])
         else:
             kinds[dst] = _check_value(tables, op, (a, b, c), read)
+    if target == "registers":
+        return kinds
     if target is None:
         return read(0)
     return None
@@ -215,7 +341,7 @@ def _check_load(tables, op, index, columns, slots):
         _require(index in columns, "a column is out of range")
         return columns[index]
     if op == Op.LOAD_SLOT:
-        _require(0 <= index < len(slots), "a slot is out of range")
+        _require(0 <= index < len(slots) and slots[index] is not None, "a slot is out of range")
         return slots[index]
     if op == Op.LOAD_CONST:
         _require(0 <= index < len(tables["constant"]), "a constant is out of range")

@@ -4,6 +4,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from keuka.kernel.bytecode cimport CHUNK, Column, Frame
 from keuka.kernel.buffers cimport Buffer, Flags
 from keuka.kernel.instances cimport Pool, Sieve
+from keuka.kernel.stacks cimport Sequence
 from keuka.kernel.strings cimport StringTable
 
 cpdef enum Status:
@@ -11,6 +12,7 @@ cpdef enum Status:
     NO_MEMORY = 1
     OVERFLOW = 2
     INTERRUPTED = 3
+    MORE = 4  # matches are to be taken before the batch goes on
 
 cpdef enum:
     SIGNALS_AFTER = 1048576  # programs run between two looks at signals; some 50 ms
@@ -96,8 +98,10 @@ cdef class Machine:
     cdef const int64_t[::1] port_first     # (n_streams + 1,) into ports_of
     cdef const int64_t[::1] ports_of       # places in group_ports
     cdef const int64_t[::1] port_group     # by place in group_ports
+    cdef const int64_t[::1] units          # 2: groups (0, number) and sequences (1, number) in the order they run
     cdef int64_t n_groups
     cdef int64_t n_ports
+    cdef int64_t n_units
     # By number of the forest; these arrays only grow.
     cdef int64_t n_streams
     cdef int64_t n_columns
@@ -108,6 +112,9 @@ cdef class Machine:
     cdef Computed* computed            # by column
     cdef HashPart* hashes
     cdef Pool* pools                   # by state
+    cdef readonly int64_t n_sequences
+    cdef Sequence* sequences           # by number of the forest
+    cdef list sequence_arrays          # what they point into
     cdef int64_t n_allocated_groups
     cdef int64_t n_allocated_ports
     cdef Buffer* live                  # by group: states that may have instances
@@ -126,6 +133,9 @@ cdef class Machine:
     cdef int64_t epoch_began           # the first of them
     cdef bint only_skip                # is the instance at hand gone already, to an event with an earlier history?
     cdef int64_t now                   # the last tick that was run
+    cdef int64_t upto                  # the batch is all there is up to this tick
+    cdef int64_t unit                  # the one at hand
+    cdef readonly bint has_more        # the batch goes on when its matches are taken
     cdef bint single                   # has the epoch at hand one event only?
     cdef bint affected                 # what became of the instance at hand
     cdef bint rebound
@@ -134,7 +144,8 @@ cdef class Machine:
     cdef Buffer pending                # (state, words) of instances that appear at the end of the epoch
     cdef Buffer dead                   # (state, hash) of keys with instances that go at the end of the epoch
     cdef Buffer crowded                # states to look for expired instances in
-    cdef Buffer touched                # streams of operators with rows in this batch
+    cdef Buffer touched                # streams of operators with rows that were not taken yet
+    cdef Buffer filled                 # those with rows in this batch
     cdef Buffer nodes                  # (left, right, tag) of contributors
     cdef Buffer times                  # by node: start and end of the event it adds, or 1, 0 if that is not a primitive one
     cdef Buffer node_stack
@@ -151,6 +162,8 @@ cdef class Machine:
     cdef place_arrays(self)
     cdef grow_arrays(self)
     cdef place_pools(self)
+    cdef place_sequences(self)
+    cdef place_sequence(self, int64_t number)
     cdef place_result(self, int64_t stream)
     cdef reserve_registers(self)
     cdef fail(self, Status status)

@@ -8,9 +8,11 @@ is its own.
 import cython
 import numpy as np
 from cython.cimports.keuka.kernel.buffers import copy_flags, copy_words, grow, push
+from cython.cimports.keuka.kernel.construction import next_deadline
 from cython.cimports.keuka.kernel.instances import HEADER, Entry, clear
+from cython.cimports.keuka.kernel.stacks import COMPONENT_WORDS, EVENT_HEADER, N_SLOTS, Bound, PortRows, Ring, Sequence, free_sequence
 from cython.cimports.keuka.kernel.system import pending_exception
-from cython.cimports.libc.stdint import INT64_MIN, int64_t, uint8_t
+from cython.cimports.libc.stdint import INT64_MAX, INT64_MIN, int64_t, uint8_t, uint64_t
 from cython.cimports.libc.stdlib import calloc, free, realloc
 from cython.cimports.libc.string import memcpy, memset
 
@@ -66,6 +68,9 @@ class Machine:
             free(self.computed[i].flags.data)
         for i in range(self.n_states):
             clear(cython.address(self.pools[i]))
+        for i in range(self.n_sequences):
+            free_sequence(cython.address(self.sequences[i]))
+        free(self.sequences)
         for i in range(self.n_hashes):
             free(self.hashes[i].values.data)
             free(self.hashes[i].sieve.counts)
@@ -78,6 +83,7 @@ class Machine:
         free(self.dead.data)
         free(self.crowded.data)
         free(self.touched.data)
+        free(self.filled.data)
         free(self.nodes.data)
         free(self.times.data)
         free(self.node_stack.data)
@@ -108,6 +114,7 @@ class Machine:
         self.place_arrays()
         self.grow_arrays()
         self.place_pools()
+        self.place_sequences()
         self.reserve_registers()
         self.track = len(self.forest.tracking) > 0
         self.by_history = len(self.forest.ordering) > 0
@@ -141,6 +148,9 @@ class Machine:
         ):
             order = np.argsort(streams, kind="stable")
             by_stream += [np.searchsorted(streams[order], np.arange(n_streams + 1)), np.append(numbers[order], 0)]
+        units = forest.unit_array()
+        self.n_units = len(units) - 1
+        self.units = np.ascontiguousarray(units, np.int64).reshape(-1)
         of_port = np.append(np.repeat(np.arange(self.n_groups), groups[: self.n_groups, 1]), 0)
         arenas = (
             forest.stream, forest.column, forest.hash, forest.state, forest.edge, forest.start, forest.program, forest.hash_key,
@@ -255,6 +265,74 @@ class Machine:
         self.reset()
 
     @cython.cfunc
+    def place_sequences(self):
+        """Every sequence its stacks; those of sequences that are gone are emptied."""
+        number: int64_t
+        n: int64_t = len(self.forest.sequences)
+        memory: cython.p_void
+        if n > self.n_sequences or self.sequences == cython.NULL:
+            memory = enlarged(self.sequences, self.n_sequences, n, cython.sizeof(Sequence))
+            self.sequences = cython.cast(cython.pointer(Sequence), memory)
+            self.n_sequences = n
+        for number in range(self.n_sequences):
+            arrays = self.forest.sequences[number]
+            if self.sequences[number].serial != 0 and (arrays is None or arrays.serial != self.sequences[number].serial):
+                free_sequence(cython.address(self.sequences[number]))
+            if arrays is not None:
+                if self.sequences[number].serial == 0:
+                    self.place_sequence(number)
+                self.sequences[number].is_read = arrays.is_read
+        self.sequence_arrays = list(self.forest.sequences)
+
+    @cython.cfunc
+    def place_sequence(self, number: int64_t):
+        """An array each for what runs of a new sequence, and pointers into what does not change."""
+        seq: cython.pointer(Sequence) = cython.address(self.sequences[number])
+        arrays = self.forest.sequences[number]
+        word: int64_t[::1]
+        i: int64_t
+        words = [
+            arrays.components, arrays.feeds, arrays.feed_columns, arrays.levels, arrays.tests, arrays.absences, arrays.items, arrays.ports,
+            arrays.slot_types,
+        ]  # fmt: skip
+        pointers: cython.pointer(cython.const[int64_t])[9]
+        for i in range(9):
+            word = words[i]
+            pointers[i] = cython.address(word[0])
+        seq.components, seq.feeds, seq.feed_columns, seq.levels = pointers[0], pointers[1], pointers[2], pointers[3]
+        seq.tests, seq.absences, seq.items, seq.ports, seq.slot_types = pointers[4], pointers[5], pointers[6], pointers[7], pointers[8]
+        seq.stream, seq.within, seq.settings, seq.n_alternatives = arrays.stream, arrays.within, arrays.settings, arrays.n_alternatives
+        seq.key_type, seq.key_is_double, seq.program, seq.n_items = arrays.key_type, arrays.key_type == 2, arrays.program, arrays.n_items
+        seq.n_components, seq.n_positive, seq.n_ports = arrays.n_components, arrays.n_positive, arrays.n_ports
+        seq.n_feeds, seq.n_slots = arrays.n_feeds, arrays.n_slots
+        seq.rings = cython.cast(cython.pointer(Ring), calloc(seq.n_components, cython.sizeof(Ring)))
+        seq.port_rows = cython.cast(cython.pointer(PortRows), calloc(seq.n_ports, cython.sizeof(PortRows)))
+        seq.shared = cython.cast(cython.pointer(int64_t), calloc(seq.n_components, 8))
+        seq.nothing = cython.cast(cython.pointer(int64_t), calloc(seq.n_components, 8))
+        seq.values = cython.cast(cython.pointer(int64_t), calloc(seq.n_slots + 1, 8))
+        seq.flags = cython.cast(cython.pointer(uint8_t), calloc(seq.n_slots + 1, 1))
+        seq.bound = cython.cast(cython.pointer(Bound), calloc(seq.n_components, cython.sizeof(Bound)))
+        seq.cursor = cython.cast(cython.pointer(int64_t), calloc(seq.n_positive, 8))
+        seq.low = cython.cast(cython.pointer(int64_t), calloc(seq.n_positive, 8))
+        seq.alive = cython.cast(cython.pointer(uint64_t), calloc(seq.n_positive, 8))
+        seq.failed = cython.cast(cython.pointer(uint64_t), calloc(seq.n_positive, 8))
+        if (
+            seq.rings == cython.NULL or seq.port_rows == cython.NULL or seq.shared == cython.NULL or seq.nothing == cython.NULL
+            or seq.values == cython.NULL or seq.flags == cython.NULL or seq.bound == cython.NULL or seq.cursor == cython.NULL
+            or seq.low == cython.NULL or seq.alive == cython.NULL or seq.failed == cython.NULL
+        ):  # fmt: skip
+            free_sequence(seq)
+            raise MemoryError("no memory for a sequence")
+        seq.keys.width = 2 + seq.n_components
+        for i in range(seq.n_components):
+            seq.shared[i] = seq.nothing[i] = -1
+            seq.rings[i].n_slots = seq.components[i * COMPONENT_WORDS + N_SLOTS]
+            seq.rings[i].width = EVENT_HEADER + seq.rings[i].n_slots + (seq.rings[i].n_slots + 7) // 8
+        for i in range(seq.n_slots):
+            seq.carries = seq.carries or seq.slot_types[i] == ROW_HANDLE
+        seq.serial = arrays.serial
+
+    @cython.cfunc
     def place_result(self, stream: int64_t):
         """Buffers for the columns of an operator's output."""
         result: cython.pointer(Result) = cython.address(self.streams[stream].result)
@@ -348,9 +426,11 @@ class Machine:
         return words, nodes, [copy_flags(cython.address(result.flags[c]), n) for c in range(result.n_columns)]
 
     def is_in_order(self, stream: int64_t) -> bool:
-        """Is the output of an operator in the order of end, and of start for equal ends?"""
+        """Is the output of an operator in the order of end, and of start for equal ends? Sequences only keep the order of end."""
         if not 0 <= stream < self.n_streams or self.stream_rows[3 * stream] != 1:
             raise IndexError("there is no such output")
+        if stream in self.forest.combined:
+            return True
         starts: cython.pointer(int64_t) = self.streams[stream].result.starts.data
         ends: cython.pointer(int64_t) = self.streams[stream].result.ends.data
         i: int64_t
@@ -367,14 +447,14 @@ class Machine:
         i: int64_t
         c: int64_t
         result: cython.pointer(Result)
-        for i in range(self.touched.size):
-            result = cython.address(self.streams[self.touched.data[i]].result)
-            self.streams[self.touched.data[i]].view.n_rows = 0
+        for i in range(self.filled.size):
+            result = cython.address(self.streams[self.filled.data[i]].result)
+            self.streams[self.filled.data[i]].view.n_rows = 0
             result.starts.size = result.ends.size = result.lineage.size = 0
             for c in range(result.n_columns):
                 result.columns[c].size = 0
                 result.flags[c].size = 0
-        self.touched.size = 0
+        self.touched.size = self.filled.size = 0
 
     # -- between batches -----------------------------------------------------------------------------------------------------------
 
@@ -385,6 +465,33 @@ class Machine:
             raise IndexError("there is no such state")
         pool: cython.pointer(Pool) = cython.address(self.pools[state])
         return pool.n_live, pool.most_live, pool.capacity * 8 + pool.n_entries * cython.sizeof(Entry)
+
+    def sequence_usage(self, number: int64_t) -> tuple:
+        """Of a sequence: stacked events, the most there ever were, and bytes of memory."""
+        self.follow()
+        if not 0 <= number < self.n_sequences or self.sequences[number].serial == 0:
+            raise IndexError("there is no such sequence")
+        seq: cython.pointer(Sequence) = cython.address(self.sequences[number])
+        return seq.n_events, seq.most_events, self.sequence_bytes(number)
+
+    def sequence_bytes(self, number: int64_t) -> int:
+        seq: cython.pointer(Sequence) = cython.address(self.sequences[number])
+        i: int64_t
+        total: int64_t = seq.keys.n_entries * seq.keys.width * 8
+        for i in range(seq.n_components if seq.serial != 0 else 0):
+            if seq.rings[i].data != cython.NULL:
+                total += (seq.rings[i].mask + 1) * seq.rings[i].width * 8
+        return total
+
+    def next_deadline(self) -> int:
+        """The next tick at which a match can come by itself; INT64_MAX if there is none."""
+        self.follow()
+        i: int64_t
+        deadline: int64_t = INT64_MAX
+        for i in range(self.n_sequences):
+            if self.sequences[i].serial != 0:
+                deadline = min(deadline, next_deadline(cython.address(self.sequences[i])))
+        return deadline
 
     def counters(self, state: int64_t) -> tuple:
         """Of a state: instances that a candidate found, those of them that ended, and those that went on."""
@@ -406,4 +513,6 @@ class Machine:
         i: int64_t
         for i in range(self.n_states):
             total += self.pools[i].capacity * 8 + self.pools[i].n_entries * cython.sizeof(Entry)
+        for i in range(self.n_sequences):
+            total += self.sequence_bytes(i)
         return total

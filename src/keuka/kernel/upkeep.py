@@ -1,5 +1,5 @@
 """What happens to machines between batches: contributors are read off, what nothing refers to any more is forgotten, and
-instances leave and enter as arrays, for snapshots.
+instances and stacked events leave and enter as arrays, for snapshots.
 
 Apart from `machine.py` because none of it runs per event. The sweeps walk all live instances, so callers run them only when
 what they could free has doubled.
@@ -11,6 +11,19 @@ from cython.cimports.keuka.kernel.buffers import Buffer, copy_words, grow, push
 from cython.cimports.keuka.kernel.epochs import add_instance
 from cython.cimports.keuka.kernel.instances import HEADER, LINEAGE, Pool, clear, reserve
 from cython.cimports.keuka.kernel.machine import Machine, Status
+from cython.cimports.keuka.kernel.stacks import (
+    COMPONENT_WORDS,
+    EVENT_HEADER,
+    EVENT_KEY,
+    EVENT_NODE,
+    FIRST_SLOT,
+    IS_KEYED,
+    Ring,
+    Sequence,
+    event_at,
+    place_event,
+    tidy_keys,
+)
 from cython.cimports.libc.stdint import int64_t, uint8_t
 from cython.cimports.libc.stdlib import free
 from cython.cimports.libc.string import memcpy
@@ -97,6 +110,48 @@ def replace_instances(machine: Machine, state: int64_t, rows: cython.const[int64
     machine.crowded.size = 0
 
 
+def stacked(machine: Machine, number: int64_t, component: int64_t) -> "np.ndarray":
+    """All stacked events of a component of a sequence in the order of time, one row of words each (`stacks.pxd`)."""
+    machine.follow()
+    if not 0 <= number < machine.n_sequences or not 0 <= component < machine.sequences[number].n_components:
+        raise IndexError("there is no such component")
+    ring: cython.pointer(Ring) = machine.sequences[number].rings + component
+    n: int64_t = ring.head - ring.tail
+    i: int64_t
+    rows: int64_t[:, ::1] = np.empty((n + 1, ring.width), np.int64)
+    for i in range(n):
+        memcpy(cython.address(rows[i, 0]), event_at(ring, ring.tail + i), ring.width * 8)
+    return np.asarray(rows)[:n]
+
+
+def replace_stacked(machine: Machine, number: int64_t, all_rows: list) -> None:
+    """Let a sequence have exactly these stacked events: by component, rows of words as `stacked` gives them."""
+    machine.follow()
+    if not 0 <= number < machine.n_sequences or len(all_rows) != machine.sequences[number].n_components:
+        raise IndexError("there is no such sequence")
+    seq: cython.pointer(Sequence) = cython.address(machine.sequences[number])
+    i: int64_t
+    component: int64_t
+    rows: cython.const[int64_t][:, ::1]
+    for component in range(seq.n_components):
+        if len(all_rows[component]) > 0 and all_rows[component].shape[1] != seq.rings[component].width:
+            raise ValueError("events of another sequence")
+        seq.rings[component].tail = seq.rings[component].head
+        seq.shared[component] = -1
+    seq.n_events = 0
+    if not tidy_keys(cython.address(seq.keys), seq.rings, seq.n_components):
+        raise MemoryError("no memory for the events of a sequence")
+    # In the order of time, and at one time those of later components first, as they were stacked.
+    ends = np.concatenate([one[:, 0] for one in all_rows])
+    components = np.repeat(np.arange(len(all_rows)), [len(one) for one in all_rows])
+    places = np.concatenate([np.arange(len(one)) for one in all_rows])
+    for i in np.lexsort((places, -components, ends)):
+        component = components[i]
+        rows = all_rows[component]
+        if not place_event(seq, component, cython.address(rows[places[i], 0])):
+            raise MemoryError("no memory for the events of a sequence")
+
+
 def nodes(machine: Machine, first: int64_t = 0) -> "np.ndarray":
     """The arena of contributors from a node on: rows (left, right, tag); a leaf is (-2 - stream, number of the event, 0)."""
     first = min(max(first, 0), machine.nodes.size // 3)
@@ -179,11 +234,38 @@ def live_slots(machine: Machine, slot_type: int64_t) -> "np.ndarray":
                     flags = cython.cast(cython.pointer(uint8_t), words + HEADER + pool.n_slots)
                     if flags[c] == 0:
                         enough = enough and push(cython.address(found), words[HEADER + c])
+    for s in range(machine.n_sequences):
+        enough = enough and collect_stacked(cython.address(machine.sequences[s]), slot_type, cython.address(found))
     values = copy_words(cython.address(found), found.size)
     free(found.data)
     if not enough:
         raise MemoryError("no memory to look through the instances")
     return values
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def collect_stacked(seq: cython.pointer(Sequence), slot_type: int64_t, found: cython.pointer(Buffer)) -> cython.bint:
+    """All values that stacked events hold in slots of this type, and as keys."""
+    ring: cython.pointer(Ring)
+    words: cython.pointer(int64_t)
+    row: cython.pointer(cython.const[int64_t])
+    flags: cython.pointer(uint8_t)
+    component: int64_t
+    number: int64_t
+    i: int64_t
+    for component in range(seq.n_components):
+        ring = seq.rings + component
+        row = seq.components + component * COMPONENT_WORDS
+        for number in range(ring.tail, ring.head):
+            words = event_at(ring, number)
+            if row[IS_KEYED] and seq.key_type == slot_type and not push(found, words[EVENT_KEY]):
+                return False
+            flags = cython.cast(cython.pointer(uint8_t), words + EVENT_HEADER + ring.n_slots)
+            for i in range(ring.n_slots):
+                if seq.slot_types[row[FIRST_SLOT] + i] == slot_type and flags[i] == 0 and not push(found, words[EVENT_HEADER + i]):
+                    return False
+    return True
 
 
 def sweep_nodes(machine: Machine) -> "np.ndarray":
@@ -226,6 +308,7 @@ def sweep_nodes(machine: Machine) -> "np.ndarray":
 @cython.cfunc
 def visit_lineage(machine: Machine, place: int64_t[::1], move: cython.bint):
     """Mark the nodes of all instances, or give the instances their new numbers. Those from before contributors were wanted have none."""
+    ring: cython.pointer(Ring)
     s: int64_t
     i: int64_t
     position: int64_t
@@ -244,3 +327,13 @@ def visit_lineage(machine: Machine, place: int64_t[::1], move: cython.bint):
                     words[LINEAGE] = place[words[LINEAGE]]
                 else:
                     place[words[LINEAGE]] = 0
+    for s in range(machine.n_sequences):
+        for i in range(machine.sequences[s].n_components):
+            ring = machine.sequences[s].rings + i
+            for position in range(ring.tail, ring.head):
+                words = event_at(ring, position)
+                if words[EVENT_NODE] >= 0:
+                    if move:
+                        words[EVENT_NODE] = place[words[EVENT_NODE]]
+                    else:
+                        place[words[EVENT_NODE]] = 0

@@ -7,9 +7,9 @@ of its inputs: a column is known by the column of a source or by the expression 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence as List
 
-from keuka.algebra.operators import Filter, Fold, Map, Next, Operator, Published, Source, Union, inputs
+from keuka.algebra.operators import Filter, Fold, Map, Next, Operator, Published, Sequence, Source, Union, inputs
 from keuka.automaton.signatures import digest
 from keuka.expressions import Call, Column, Expression, Literal
 
@@ -46,8 +46,20 @@ def _meaning(operator: Operator, published: dict[str, tuple[bytes, Columns]]) ->
     if isinstance(operator, Next):
         conditions = [_expression(e, sides) for e in (operator.skip, operator.take)]
         return _digest("next", *read, *conditions, *_order(operator)), _side("first", sides[0]) + _side("second", sides[1])
+    if isinstance(operator, Sequence):
+        columns = tuple([column for i in operator.positive for column in _side(f"component {i}", sides[i])])
+        return _digest("sequence", *read, *_combinations(operator, sides)), columns
     steps = [*_steps(operator, [*sides, sides[0]]), *_order(operator)]
     return _digest("fold", *read, *steps), _side("first", sides[0]) + _side("last", sides[0])
+
+
+def _combinations(operator: Sequence, sides: List[Columns]) -> list[object]:
+    """Terms count whatever their order."""
+    alternatives = []
+    for alternative in operator.alternatives:
+        parts = (alternative.terms, *alternative.absent)
+        alternatives.append([sorted([_expression(term, sides) for term in terms], key=repr) for terms in parts])
+    return [operator.negated, operator.within, operator.ordered, sorted(alternatives, key=repr)]
 
 
 def _order(operator: Next | Fold) -> list[object]:
@@ -61,12 +73,12 @@ def _shape(operator: Operator) -> object:
     return (type(operator).__name__, *[_shape(part) for part in inputs(operator)])
 
 
-def _steps(fold: Fold, sides: Sequence[Columns]) -> list[object]:
+def _steps(fold: Fold, sides: List[Columns]) -> list[object]:
     updates = [(column, _expression(update, sides)) for column, update in zip(sides[0], fold.update, strict=True)]
     return [_expression(fold.skip, sides), _expression(fold.step, sides), sorted(updates, key=repr)]
 
 
-def _expression(expression: Expression, sides: Sequence[Columns]) -> object:
+def _expression(expression: Expression, sides: List[Columns]) -> object:
     if isinstance(expression, Column):
         return ("column", expression.side, sides[expression.side][expression.index])
     if isinstance(expression, Literal):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from keuka.algebra.operators import Source
 from keuka.automaton.code import split_conditions
 from keuka.automaton.model import OUTPUT, Automaton, Bind, State, Step
+from keuka.automaton.stacks import StackComponent, Stacks
 from keuka.expressions import CANDIDATE, FIRST, LAST, Column, Expression
 from keuka.schema import Type
 
@@ -29,7 +30,7 @@ class Partition:
         is not named meet no others, and go anywhere. Without any component this is true of all sources.
     types: of the components.
     ordinals: for each automaton, for each of its states, where the components stand among the state's hash keys (`Conditions.keys`
-        in automaton/code.py).
+        in automaton/code.py). A sequence has one key, and then there is one component.
 
     Null equals nothing: a row with a null in its key meets no other and goes anywhere, but must go somewhere. Keys are equal where `=`
     says so: whoever hashes doubles must take -0.0 for 0.0, and every NaN for the same. Where matches have ids, equal rows must stay
@@ -49,12 +50,15 @@ class Partition:
         return ", ".join(shown)
 
 
-def find_partition(sources: Sequence[Source], automata: Mapping[str, Automaton]) -> Partition | None:
+def find_partition(sources: Sequence[Source], automata: Mapping[str, Automaton | Stacks]) -> Partition | None:
     """The key of a plan if it has one. `automata` are those of all its streams, in the order they run."""
     flows = {source.stream: _source_flow(source) for source in sources}
     states: dict[str, tuple[_StateKeys, ...]] = {}
     for name, automaton in automata.items():
-        flows[name], states[name] = _through_automaton(automaton, flows)
+        if isinstance(automaton, Stacks):
+            flows[name], states[name] = _through_stacks(automaton, flows), ()
+        else:
+            flows[name], states[name] = _through_automaton(automaton, flows)
     ways = functools.reduce(_ways_of_both, [flows[name].ways for name in automata])
     if not ways:
         return None
@@ -155,6 +159,30 @@ def _through_automaton(automaton: Automaton, flows: Mapping[str, _Flow]) -> tupl
         entering.setdefault(state.edge.target, []).append(_through_steps(flow, state.edge.steps))
         found.append(keys)
     return functools.reduce(_union, entering[OUTPUT]), tuple(reversed(found))
+
+
+def _through_stacks(stacks: Stacks, flows: Mapping[str, _Flow]) -> _Flow:
+    """Events of stacks with different keys never meet, if every component has the key."""
+    flow: _Flow | None = None
+    held: dict[int, frozenset[int]] = {}
+    for i, component in enumerate(stacks.components):
+        if component.key is None:
+            return _Flow((), {})
+        mine = _component_flow(stacks, component, flows)
+        kept = {way: places for way, places in mine.carried.items() if component.key in places}
+        if flow is None:
+            flow = _Flow(tuple(kept), kept)
+        else:
+            joined = {both: frozenset([0]) for way in flow.carried for other in kept if (both := _joined(way, other)) is not None}
+            flow = _Flow(tuple(joined), dict(list(joined.items())[:MOST_WAYS]))
+        held[i] = frozenset([component.key])
+    assert flow is not None
+    places = _named(stacks.items, held)
+    return _Flow(tuple(flow.carried), {way: places for way in flow.carried if places})
+
+
+def _component_flow(stacks: Stacks, component: StackComponent, flows: Mapping[str, _Flow]) -> _Flow:
+    return functools.reduce(_union, [_through_steps(flows[stacks.ports[feed.port]], feed.steps) for feed in component.feeds])
 
 
 def _through_steps(flow: _Flow, steps: tuple[Step, ...]) -> _Flow:

@@ -1,34 +1,38 @@
 """From the algebra of a query set to a plan: named streams in the order they run, each one linear-plus over earlier ones.
 
 Rules rewrite each stream; then every right operand that is more than filters and projections over a stream is cut out and
-becomes a stream of its own that the rest reads (resubscription, cayuga-algebra.txt section 3.5). `compile_tables` goes on to
-the automata and their tables.
+becomes a stream of its own that the rest reads (resubscription, cayuga-algebra.txt section 3.5), and so does every sequence of
+all combinations. `compile_tables` goes on to the automata and their tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from collections.abc import Sequence as List
 from dataclasses import dataclass
+from typing import TypeGuard
 
-from keuka.algebra.operators import Filter, Fold, Map, Next, Operator, Program, Published, Source, Union, inputs
+from keuka.algebra.operators import Filter, Fold, Map, Next, Operator, Program, Published, Sequence, Source, Union, inputs, with_inputs
 from keuka.automaton.assembler import Pool
 from keuka.automaton.build import build
-from keuka.automaton.code import Derived, Streams, generate, port_reads
+from keuka.automaton.code import Derived, OperatorCode, Streams, generate, port_reads
 from keuka.automaton.model import Automaton
 from keuka.automaton.signatures import digest
+from keuka.automaton.stack_code import StackCode, generate_stacks, stack_reads
+from keuka.automaton.stacks import ALL_RULES, StackRules, Stacks, build_stacks, is_feed
 from keuka.automaton.tables import Lineage, OperatorColumns, OutputColumns, SourceColumns, Tables, assemble
 from keuka.plan.fingerprint import fingerprint, stream_identity
 from keuka.plan.partition import Partition, find_partition
-from keuka.plan.rules import RULES, Rule, boundaries, optimise, with_inputs
+from keuka.plan.rules import RULES, Rule, boundaries, optimise
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One stream of the plan: what it is, the automaton that computes it, and the rules that changed it."""
+    """One stream of the plan: what it is, the automaton or the stacks that compute it, and the rules that changed it."""
 
     name: str
     operator: Operator
-    automaton: Automaton
+    automaton: Automaton | Stacks
     trace: tuple[tuple[str, Operator], ...]
 
 
@@ -43,16 +47,24 @@ class Plan:
     partition: Partition | None  # by which its sources may be divided; None also without indices, which hold the key
 
 
+NDistinct = Callable[[str, str], int]  # how many values a column of a stream has; 0 if nobody knows
+
+
 def plan(
     program: Program,
-    outputs: Sequence[str] | None = None,
+    outputs: List[str] | None = None,
     *,
     rules: tuple[Rule, ...] = RULES,
     linear: bool = True,
     indices: bool = True,
     contributors: bool = False,
+    stack_rules: StackRules = ALL_RULES,
+    n_distinct: NDistinct = lambda stream, column: 0,
 ) -> Plan:
-    """The plan for the named outputs (default: all). `rules`, `linear` and `indices` change the cost, never the result."""
+    """The plan for the named outputs (default: all).
+
+    `rules`, `linear`, `indices`, `stack_rules` and what is known of the columns change the cost, never the result.
+    """
     named = dict(zip(output_names(program), [operator for _, operator in program.outputs], strict=True))
     taken = set(named) | stream_names(program)
     wanted = list(named) if outputs is None else list(outputs)
@@ -69,7 +81,8 @@ def plan(
                     sources.setdefault(leaf.stream, leaf)
                 elif leaf.name not in stages:
                     add(leaf.name, leaf.input)
-            stages[piece_name] = Stage(piece_name, piece, build(piece), trace if piece_name == name else ())
+            made = build_stacks(piece, stack_rules, n_distinct) if _is_sequence(piece) else build(piece)
+            stages[piece_name] = Stage(piece_name, piece, made, trace if piece_name == name else ())
 
     for name in wanted:
         if name not in stages:
@@ -77,7 +90,8 @@ def plan(
     results = tuple([(name, name, fingerprint(named[name])) for name in wanted])
     inputs_ = tuple(sources.values())
     partition = find_partition(inputs_, {name: stage.automaton for name, stage in stages.items()}) if indices else None
-    by_history = any(state.by_history for stage in stages.values() for state in stage.automaton.states)
+    automata = [stage.automaton for stage in stages.values() if isinstance(stage.automaton, Automaton)]
+    by_history = any(state.by_history for automaton in automata for state in automaton.states)
     return Plan(inputs_, tuple(stages.values()), results, contributors, by_history, indices, partition)
 
 
@@ -134,9 +148,18 @@ def resubscribe(operator: Operator, name: str, linear: bool, pieces: list[tuple[
 
     if isinstance(operator, Next | Fold):
         new[1] = new[1] if linear and _is_unary(new[1]) else cut(new[1])
+    if isinstance(operator, Sequence):
+        new = [i if linear and is_feed(i) else cut(i) for i in new]
+    elif not (isinstance(operator, Map) and isinstance(new[0], Sequence)):
+        new = [cut(i) if _is_sequence(i) else i for i in new]
     if not linear and isinstance(operator, Next | Fold | Union):
         new = [cut(i) for i in new]
     return with_inputs(operator, new)
+
+
+def _is_sequence(operator: Operator) -> TypeGuard[Sequence | Map]:
+    """A sequence, with what is made of its events or not."""
+    return isinstance(operator, Sequence) or (isinstance(operator, Map) and isinstance(operator.input, Sequence))
 
 
 def _is_unary(operator: Operator) -> bool:
@@ -157,9 +180,12 @@ def compile_tables(plan: Plan) -> Tables:
     n_states = 0
     for stage in plan.stages:
         chosen = wanted[stage.name]
-        ordinals = () if plan.partition is None else plan.partition.ordinals[stage.name]
-        code = generate(stage.automaton, streams, chosen, pool, derived, n_states, plan.indices, ordinals)
-        n_states += len(code.states)
+        if isinstance(stage.automaton, Stacks):
+            code: OperatorCode | StackCode = generate_stacks(stage.automaton, streams, chosen, pool, derived)
+        else:
+            ordinals = () if plan.partition is None else plan.partition.ordinals[stage.name]
+            code = generate(stage.automaton, streams, chosen, pool, derived, n_states, plan.indices, ordinals)
+            n_states += len(code.states)
         signature = digest(("result", streams.identities[stage.name], chosen))
         operators.append(OperatorColumns(stage.name, code, tuple([stage.automaton.schema[i].type for i in chosen]), signature))
     sources = [_source_columns(s, wanted[s.stream]) for s in plan.sources]
@@ -193,9 +219,14 @@ def demands(plan: Plan) -> dict[str, tuple[int, ...]]:
     for stage in reversed(plan.stages):
         if stage.name in results:
             reads[stage.name] = set(range(len(stage.automaton.schema)))
-        for name, used in port_reads(stage.automaton, sorted(reads[stage.name]), plan.indices).items():
+        chosen = sorted(reads[stage.name])
+        for name, used in _reads(stage.automaton, chosen, plan.indices).items():
             reads[name] |= used
     return {name: tuple(sorted(used)) for name, used in reads.items()}
+
+
+def _reads(automaton: Automaton | Stacks, chosen: list[int], indices: bool) -> dict[str, set[int]]:
+    return stack_reads(automaton, chosen) if isinstance(automaton, Stacks) else port_reads(automaton, chosen, indices)
 
 
 def _source_columns(source: Source, chosen: tuple[int, ...]) -> SourceColumns:

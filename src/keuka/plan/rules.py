@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from keuka.algebra.operators import Filter, Fold, Map, Next, Operator, Published, Source, Union, inputs
+from keuka.algebra.operators import Alternative, Filter, Fold, Map, Next, Operator, Published, Sequence, Source, Union, inputs, with_inputs
 from keuka.algebra.values import ERROR, evaluate
 from keuka.expressions import (
     FIRST,
+    TRUE,
     Call,
     Column,
     Duration,
@@ -43,6 +44,8 @@ def fold_constants(node: Operator) -> Operator:
     if isinstance(node, Fold):
         update = tuple([_folded(e) for e in node.update])
         return replace(node, skip=_folded(node.skip), step=_folded(node.step), update=update)
+    if isinstance(node, Sequence):
+        return replace(node, alternatives=tuple([_folded_alternative(alternative) for alternative in node.alternatives]))
     return node
 
 
@@ -91,6 +94,14 @@ def push_filter_to_first_input(node: Operator) -> Operator:
     return replace(node, input=pushed, predicate=conjunction(late)) if late else pushed
 
 
+def filter_instead_of_sequence(node: Operator) -> Operator:
+    """A sequence of one component waits for nothing."""
+    if isinstance(node, Sequence) and len(node.components) == 1:
+        predicate = substitute(conjunction(node.alternatives[0].terms), lambda c: replace(c, side=FIRST))
+        return Filter(node.components[0].input, predicate, node.span)
+    return node
+
+
 def merge_maps(node: Operator) -> Operator:
     """One projection instead of two, if the lower one only renames."""
     if isinstance(node, Map) and isinstance(node.input, Map) and all(isinstance(i, Column | Literal) for i in node.input.items):
@@ -106,6 +117,7 @@ RULES: tuple[Rule, ...] = (
     push_filter_below_union,
     push_filter_below_map,
     push_filter_to_first_input,
+    filter_instead_of_sequence,
     merge_maps,
 )
 
@@ -138,14 +150,12 @@ def boundaries(operator: Operator) -> tuple[Operator, ...]:
     return () if isinstance(operator, Source | Published) else inputs(operator)
 
 
-def with_inputs(operator: Operator, new: list[Operator]) -> Operator:
-    if isinstance(operator, Source | Published):
-        return operator
-    if isinstance(operator, Union):
-        return replace(operator, inputs=tuple(new))
-    if isinstance(operator, Next | Fold):
-        return replace(operator, first=new[0], second=new[1])
-    return replace(operator, input=new[0])
+def _folded_alternative(alternative: Alternative) -> Alternative:
+    """Terms that are always true go."""
+    terms, *absent = [
+        tuple([folded for term in part if (folded := _folded(term)) != TRUE]) for part in (alternative.terms, *alternative.absent)
+    ]
+    return Alternative(terms, tuple(absent))
 
 
 def _folded(expression: Expression) -> Expression:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from keuka.algebra.operators import Filter, Operator, Program, Published, Source, inputs
+from keuka.algebra.operators import Filter, Operator, Program, Published, Source, inputs, with_inputs
 from keuka.expressions import FIRST, Call, Column, Literal
-from keuka.plan.rules import with_inputs
 from keuka.schema import Schema, Type
 
 

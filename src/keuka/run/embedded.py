@@ -17,6 +17,7 @@ from keuka.events.order import EventBatch, common_axis, in_order
 from keuka.events.sources import OpenStream
 from keuka.kernel.bytecode import Op
 from keuka.run.runner import MatchBatch, Runner
+from keuka.schema import MAX_TICK
 
 # A query can have many more matches than events. Steps are cut so that one call of the kernel gives about this many at the
 # most: the number of events grows from FEWEST_ROWS to MOST_ROWS while matches are few, and shrinks when they are not.
@@ -63,13 +64,21 @@ def run(
     for step in in_order(inputs, runner.columns(), chunk_rows * min(n_threads, 8)):
         while step:
             piece, step = cut(step, n_rows)
-            found = runner.process(piece)
+            n_found = 0
+            for found in runner.process(piece, last_end(piece)):
+                yield from found
+                n_found += sum([batch.rows.num_rows for batch in found])
             if on_progress is not None:
                 usage = runner.usage(QUERY)
                 on_progress(Progress(sum(runner.n_seen.values()), usage.n_instances, usage.most_instances, runner.n_bytes))
-            yield from found
-            n_found = sum([batch.rows.num_rows for batch in found])
             n_rows = min(next_rows(n_rows, n_found), most_rows)
+    # At the end of a finite input time goes to its end.
+    for found in runner.process({}, MAX_TICK):
+        yield from found
+
+
+def last_end(step: dict[str, EventBatch]) -> int:
+    return max([int(batch.end[-1]) for batch in step.values()])
 
 
 def next_rows(n_rows: int, n_found: int) -> int:

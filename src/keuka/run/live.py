@@ -27,7 +27,7 @@ from keuka.events.matches import result_schema
 from keuka.events.order import common_axis
 from keuka.events.sources import OpenStream
 from keuka.run import memory
-from keuka.run.embedded import FEWEST_ROWS, MOST_ROWS, next_rows
+from keuka.run.embedded import FEWEST_ROWS, MOST_ROWS, last_end, next_rows
 from keuka.run.runner import MatchBatch, Runner, Usage
 from keuka.schema import StreamType, TimeAxis
 
@@ -313,12 +313,18 @@ class Live:
             self._check_kernel_memory()
         self.is_in_doubt = True
         while step := self.frontiers.step(frontier, self._wanted, self._n_rows):
-            n_found = self._collect(self.runner.process(step)) if self.runner is not None else 0
+            n_found = self._process(step, last_end(step))
             self._n_rows = min(next_rows(self._n_rows, n_found), MOST_ROWS)
             self._check_kernel_memory()
+        if self.runner is not None and self.runner.next_deadline < frontier:
+            self._process({}, frontier - 1)
         self.is_in_doubt = False
         if self.memory_limit is not None and self.n_bytes > self.memory_limit:
             raise self._too_much(False, "the events that were pushed are kept")
+
+    def _process(self, step: dict[str, EventBatch], upto: int) -> int:
+        """Runs whole epochs; returns how many matches there are."""
+        return sum([self._collect(found) for found in self.runner.process(step, upto)]) if self.runner is not None else 0
 
     def _collect(self, found: Sequence[MatchBatch]) -> int:
         """Keeps what was found for the next delivery; returns how many matches there are."""

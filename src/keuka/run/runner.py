@@ -7,7 +7,7 @@ here looks at single events.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -205,8 +205,9 @@ class Runner:
         return wanted
 
     def usage(self, query: str) -> Usage:
-        states = self.forest.states_of(query)
+        states, sequences = self.forest.states_of(query), self.forest.sequences_of(query)
         used = [machine.usage(state) for machine in self.machines for state in states]
+        used += [machine.sequence_usage(number) for machine in self.machines for number in sequences]
         return Usage(sum([u[0] for u in used]), sum([u[1] for u in used]), sum([u[2] for u in used]))
 
     @property
@@ -217,8 +218,13 @@ class Runner:
 
     # -- one step ----------------------------------------------------------------------------------------------------------
 
-    def process(self, step: dict[str, EventBatch]) -> list[MatchBatch]:
-        """Run whole epochs of all streams."""
+    @property
+    def next_deadline(self) -> int:
+        """The next tick at which a match can come without an event; the end of time if there is none."""
+        return int(min([machine.next_deadline() for machine in self.machines]))
+
+    def process(self, step: dict[str, EventBatch], upto: int) -> Iterator[list[MatchBatch]]:
+        """Run whole epochs of all streams: all that there is up to a tick, itself included. A query with many matches has them in turns."""
         inputs = {}
         for name, batch in step.items():
             source = self.forest.source(name)
@@ -226,7 +232,10 @@ class Runner:
                 inputs[source] = self._kernel_batch(name, batch)
         first_nodes = [machine.n_nodes for machine in self.machines]
         try:
-            self._run(inputs)
+            self._run(inputs, upto)
+            while any(machine.has_more for machine in self.machines):
+                yield self._matches()
+                self._go_on()
         except Overflow as error:
             raise self._overflow(error, step) from None
         found = self._matches()
@@ -234,18 +243,25 @@ class Runner:
             self._settle(step, first_nodes)
             self._forget_rows()
         self._forget_texts()
-        return found
+        yield found
 
-    def _run(self, inputs: dict[int, tuple[object, ...]]) -> None:
+    def _go_on(self) -> None:
+        """After a turn of matches: the next one, of the machines that have more."""
+        if self._pool is None:
+            groups.go_on(self.machines[0])
+            return
+        self._together([partial(groups.go_on if machine.has_more else groups.take_no_more, machine) for machine in self.machines])
+
+    def _run(self, inputs: dict[int, tuple[object, ...]], upto: int) -> None:
         leader = self.machines[0]
         if self._pool is None:
-            groups.process(leader, inputs)
+            groups.process(leader, inputs, upto)
             return
         n = len(self.machines)
         owners = {source: self._owner_columns(self.forest.names[source]) for source in inputs}
         batches.prepare(leader, inputs, owners)
         self._together([partial(batches.compute, m, leader, i, n) for i, m in enumerate(self.machines)])
-        self._together([partial(groups.run, m, leader, i) for i, m in enumerate(self.machines)])
+        self._together([partial(groups.run, m, leader, i, upto) for i, m in enumerate(self.machines)])
 
     def _owner_columns(self, stream: str) -> list[tuple[int, int]]:
         """The columns whose values say which machine runs a row; none if all rows may run anywhere."""
@@ -487,7 +503,7 @@ class _Found:
 
 
 def _output(machines: list[Machine], stream: int) -> _Found:
-    """What all machines found, by end, then by start, then as it was found."""
+    """What all machines found, by end, then by start, then as it was found; what one machine found of a sequence by end only."""
     if len(machines) == 1:
         words, nodes, flags = machines[0].output(stream)
         found = _Found(words, None, nodes, flags)

@@ -26,6 +26,10 @@ Sections = list[tuple[str, pa.Table]]
 # Words of an instance before its slots (kernel/instances.pxd). The mark concerns one epoch and is not kept.
 _HEADER = ("start", "finish", "born", "mark", "lineage")
 _LINEAGE = _HEADER.index("lineage")
+# Words of a stacked event before its slots (kernel/stacks.pxd). Links are made anew where events are put.
+_EVENT = ("end", "start", "below", "rip", "absent", "node", "key", "tag")
+_NODE, _KEY = _EVENT.index("node"), _EVENT.index("key")
+_KEPT = ("end", "start", "node", "tag")
 _DOUBLE, _STRING, _OTHER = 2, 3, 5  # types of slots in the kernel's tables
 
 
@@ -39,15 +43,32 @@ def take(runner: Runner, keys: pa.StructArray | None = None) -> Sections:
         rows = rows if keys is None else rows[_has_key(runner, state, rows, keys)]
         if len(rows):
             chosen[state] = rows
+    stacks = {
+        (number, component): _stacked(runner, number, component, keys)
+        for number in sorted(_sequences(runner), key=runner.forest.sequence_name)
+        for component in range(runner.forest.sequences[number].n_components)
+    }
     no_numbers = np.empty(0, np.int64)
-    nodes = _reachable(upkeep.nodes(machine), np.concatenate([no_numbers, *[rows[:, _LINEAGE] for rows in chosen.values()]]))
-    held = np.concatenate([no_numbers, *[handle for state, rows in chosen.items() for handle in _handles(runner, state, rows)]])
+    lineage = [rows[:, _LINEAGE] for rows in chosen.values()] + [rows[:, _NODE] for rows in stacks.values()]
+    nodes = _reachable(upkeep.nodes(machine), np.concatenate([no_numbers, *lineage]))
+    held = np.concatenate(
+        [
+            no_numbers,
+            *[handle for state, rows in chosen.items() for handle in _handles(_layout(runner, state), rows)],
+            *[handle for of, rows in stacks.items() for handle in _handles(_stack_layout(runner, *of), rows)],
+        ]
+    )
     sections: Sections = [("nodes", _nodes_table(runner, nodes.rows, upkeep.node_times(machine)[nodes.moved >= 0]))]
     for state, rows in chosen.items():
         tracked = rows[:, _LINEAGE] >= 0
         rows[tracked, _LINEAGE] = nodes.moved[rows[tracked, _LINEAGE]]
         # Queries that keep other values have a state of the same name each: the number tells their sections apart.
         sections.append((f"state/{runner.forest.state_name(state)}/{state}", _to_table(runner, state, rows)))
+    for (number, component), rows in stacks.items():
+        if len(rows):
+            tracked = rows[:, _NODE] >= 0
+            rows[tracked, _NODE] = nodes.moved[rows[tracked, _NODE]]
+            sections.append((_stack_section(runner, number, component), _stack_table(runner, number, component, rows)))
     for name, identities in runner.contributors.identities.items():
         source = runner.forest.source(name)
         kept = no_numbers if source is None else nodes.rows[nodes.rows[:, 0] == -2 - source, 1]
@@ -78,6 +99,7 @@ def put(runner: Runner, sections: Sections) -> None:
             _require(len(rows) == 0 or -1 <= lineage.min() <= lineage.max() < len(nodes), "contributors are missing")
             lineage[lineage >= 0] += machine.n_nodes
             arriving[state] = rows
+    stacks = _arriving_stacks(runner, tables, handles, len(nodes))
     held = [(column, table) for section, table in sections if (column := _column_of(runner, section)) is not None]
     restored = [(column, _renumbered(table, numbers[column.stream])) for column, table in held]
     for column, table in restored:
@@ -87,6 +109,9 @@ def put(runner: Runner, sections: Sections) -> None:
     upkeep.append_nodes(machine, nodes, times)
     for state, rows in arriving.items():
         upkeep.replace_instances(machine, state, np.concatenate([upkeep.instances(machine, state), rows]))
+    for number, found in stacks.items():
+        there = [upkeep.stacked(machine, number, component) for component in range(len(found))]
+        upkeep.replace_stacked(machine, number, [np.concatenate(both) for both in zip(there, found, strict=True)])
 
 
 def drop(runner: Runner, keys: pa.StructArray | None = None) -> None:
@@ -96,6 +121,11 @@ def drop(runner: Runner, keys: pa.StructArray | None = None) -> None:
         rows = upkeep.instances(machine, state)
         kept = rows[:0] if keys is None else rows[~_has_key(runner, state, rows, keys)]
         upkeep.replace_instances(machine, state, np.ascontiguousarray(kept))
+    for number in _sequences(runner):
+        components = range(runner.forest.sequences[number].n_components)
+        events = [upkeep.stacked(machine, number, component) for component in components]
+        left = [rows[:0] if keys is None else rows[~_stack_has_key(runner, number, i, rows, keys)] for i, rows in enumerate(events)]
+        upkeep.replace_stacked(machine, number, [np.ascontiguousarray(rows) for rows in left])
     runner.look_through()
 
 
@@ -104,10 +134,11 @@ def drop(runner: Runner, keys: pa.StructArray | None = None) -> None:
 
 @dataclass(frozen=True)
 class _Layout:
-    """How the words of a state's instances are used."""
+    """How the words of a state's instances, or of a component's events, are used: a header, slots, a flag for each slot."""
 
     types: list[int]
     identities: dict[tuple[int, int], int]  # (type, what it holds) -> slot
+    n_header: int = len(_HEADER)
 
     @property
     def n_slots(self) -> int:
@@ -124,29 +155,31 @@ def _slot_name(value: tuple[int, int]) -> str:
     return f"slot {value[1]} type {value[0]}"
 
 
-def _flags(rows: Int64Array, n_slots: int) -> npt.NDArray[np.uint8]:
+def _flags(rows: Int64Array, layout: _Layout) -> npt.NDArray[np.uint8]:
     """(instances, slots): is the slot null? One byte each, behind the slots."""
-    behind = np.ascontiguousarray(rows[:, len(_HEADER) + n_slots :])
-    return behind.view(np.uint8).reshape(len(rows), 8 * behind.shape[1])[:, :n_slots]
+    behind = np.ascontiguousarray(rows[:, layout.n_header + layout.n_slots :])
+    return behind.view(np.uint8).reshape(len(rows), 8 * behind.shape[1])[:, : layout.n_slots]
 
 
 def _slot_column(runner: Runner, rows: Int64Array, slot: int, layout: _Layout) -> pa.Array:
-    values = np.ascontiguousarray(rows[:, len(_HEADER) + slot])
-    valid = _flags(rows, layout.n_slots)[:, slot] ^ np.uint8(1)
-    type_, arrow = {_DOUBLE: (Type.DOUBLE, pa.float64()), _STRING: (Type.STRING, pa.string())}.get(
-        layout.types[slot], (Type.INTEGER, pa.int64())
-    )
+    valid = _flags(rows, layout)[:, slot] ^ np.uint8(1)
+    return _words_column(runner, np.ascontiguousarray(rows[:, layout.n_header + slot]), valid, layout.types[slot])
+
+
+def _words_column(runner: Runner, values: Int64Array, valid: ByteArray, slot_type: int) -> pa.Array:
+    type_, arrow = {_DOUBLE: (Type.DOUBLE, pa.float64()), _STRING: (Type.STRING, pa.string())}.get(slot_type, (Type.INTEGER, pa.int64()))
     if type_ is Type.STRING:
         values = np.where(valid.astype(bool), values, 0)
     return from_kernel(values, None if valid.all() else valid, Attribute("", type_, arrow), runner.texts)
 
 
 def _to_table(runner: Runner, state: int, rows: Int64Array) -> pa.Table:
-    layout = _layout(runner, state)
     columns = {name: pa.array(rows[:, i]) for i, name in enumerate(_HEADER) if name != "mark"}
-    for value, slot in layout.identities.items():
-        columns[_slot_name(value)] = _slot_column(runner, rows, slot, layout)
-    return pa.table(columns)
+    return pa.table(columns | _slot_columns(runner, rows, _layout(runner, state)))
+
+
+def _slot_columns(runner: Runner, rows: Int64Array, layout: _Layout) -> dict[str, pa.Array]:
+    return {_slot_name(value): _slot_column(runner, rows, slot, layout) for value, slot in layout.identities.items()}
 
 
 def _section_for(runner: Runner, state: int, tables: Mapping[str, pa.Table]) -> pa.Table | None:
@@ -161,24 +194,33 @@ def _section_for(runner: Runner, state: int, tables: Mapping[str, pa.Table]) -> 
 
 
 def _to_rows(runner: Runner, state: int, table: pa.Table, handles: Callable[[Int64Array], Int64Array]) -> Int64Array:
-    layout = _layout(runner, state)
-    n, n_slots = table.num_rows, layout.n_slots
-    rows = np.zeros((n, len(_HEADER) + n_slots + (n_slots + 7) // 8), np.int64)
+    rows = _slots_of(runner, _layout(runner, state), table, handles)
     for i, name in enumerate(_HEADER):
         if name != "mark":
             rows[:, i] = _whole(table.column(name))
+    return rows
+
+
+def _slots_of(runner: Runner, layout: _Layout, table: pa.Table, handles: Callable[[Int64Array], Int64Array]) -> Int64Array:
+    """Rows of words with the slots of a table, their headers empty."""
+    n, n_slots = table.num_rows, layout.n_slots
+    rows = np.zeros((n, layout.n_header + n_slots + (n_slots + 7) // 8), np.int64)
     flags = np.zeros((n, 8 * ((n_slots + 7) // 8)), np.uint8)
     for value, slot in layout.identities.items():
-        column = table.column(_slot_name(value)).combine_chunks()
-        column = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
+        column = _combined(table.column(_slot_name(value)))
         valid = validity(column)
         if valid is not None:
             flags[:, slot] = valid ^ np.uint8(1)
         values = _to_words(runner, column, layout.types[slot], valid)
         present = slice(None) if valid is None else valid.astype(bool)
-        rows[present, len(_HEADER) + slot] = handles(values[present]) if layout.types[slot] == _OTHER else values[present]
-    rows[:, len(_HEADER) + n_slots :] = flags.view(np.int64)
+        rows[present, layout.n_header + slot] = handles(values[present]) if layout.types[slot] == _OTHER else values[present]
+    rows[:, layout.n_header + n_slots :] = flags.view(np.int64)
     return rows
+
+
+def _combined(column: pa.ChunkedArray) -> pa.Array:
+    combined = column.combine_chunks()
+    return pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined
 
 
 def _to_words(runner: Runner, column: pa.Array, type_: int, valid: ByteArray | None) -> Int64Array:
@@ -221,12 +263,86 @@ def _tuples(columns: list[pa.Array]) -> Iterator[tuple[object, ...]]:
     return zip(*[["NaN" if value != value else value for value in column.to_pylist()] for column in columns], strict=True)
 
 
-def _handles(runner: Runner, state: int, rows: Int64Array) -> list[Int64Array]:
-    """The pass-through values that instances hold."""
-    layout = _layout(runner, state)
-    flags = _flags(rows, layout.n_slots)
+def _handles(layout: _Layout, rows: Int64Array) -> list[Int64Array]:
+    """The pass-through values that instances or stacked events hold."""
+    flags = _flags(rows, layout)
     slots = [slot for slot, type_ in enumerate(layout.types) if type_ == _OTHER]
-    return [rows[flags[:, slot] == 0, len(_HEADER) + slot] for slot in slots]
+    return [rows[flags[:, slot] == 0, layout.n_header + slot] for slot in slots]
+
+
+# -- stacked events ----------------------------------------------------------------------------------------------------------
+
+
+def _sequences(runner: Runner) -> list[int]:
+    return [number for number, arrays in enumerate(runner.forest.sequences) if arrays is not None]
+
+
+def _stack_section(runner: Runner, number: int, component: int) -> str:
+    return f"stack/{runner.forest.sequence_name(number)}/{component}"
+
+
+def _stack_layout(runner: Runner, number: int, component: int) -> _Layout:
+    slots = runner.forest.sequences[number].slots[component]
+    return _Layout([type_ for type_, _ in slots], {(type_, identity): i for i, (type_, identity) in enumerate(slots)}, len(_EVENT))
+
+
+def _stacked(runner: Runner, number: int, component: int, keys: pa.StructArray | None) -> Int64Array:
+    rows: Int64Array = upkeep.stacked(runner.machines[0], number, component)
+    return rows if keys is None else rows[_stack_has_key(runner, number, component, rows, keys)]
+
+
+def _stack_key(runner: Runner, number: int, rows: Int64Array) -> pa.Array:
+    every = np.ones(len(rows), np.uint8)
+    return _words_column(runner, np.ascontiguousarray(rows[:, _KEY]), every, runner.forest.sequences[number].key_type)
+
+
+def _is_keyed(runner: Runner, number: int, component: int) -> bool:
+    return bool(runner.forest.sequences[number].is_keyed[component])
+
+
+def _stack_has_key(runner: Runner, number: int, component: int, rows: Int64Array, keys: pa.StructArray) -> npt.NDArray[np.bool_]:
+    _require(_is_keyed(runner, number, component) and keys.type.num_fields == 1, "a sequence has no key of that many components")
+    column = _stack_key(runner, number, rows)
+    found: npt.NDArray[np.bool_] = pc.is_in(_as_key(column), value_set=_as_key(keys.field(0).cast(column.type))).to_numpy(
+        zero_copy_only=False
+    )
+    return found
+
+
+def _stack_table(runner: Runner, number: int, component: int, rows: Int64Array) -> pa.Table:
+    columns = {name: pa.array(np.ascontiguousarray(rows[:, _EVENT.index(name)])) for name in _KEPT}
+    if _is_keyed(runner, number, component):
+        columns["key"] = _stack_key(runner, number, rows)
+    return pa.table(columns | _slot_columns(runner, rows, _stack_layout(runner, number, component)))
+
+
+def _arriving_stacks(
+    runner: Runner, tables: Mapping[str, pa.Table], handles: Callable[[Int64Array], Int64Array], n_nodes: int
+) -> dict[int, list[Int64Array]]:
+    """By sequence and component the events that a snapshot has of it."""
+    found = {}
+    for number in _sequences(runner):
+        arrays = runner.forest.sequences[number]
+        all_rows = []
+        for component in range(arrays.n_components):
+            layout = _stack_layout(runner, number, component)
+            table = tables.get(_stack_section(runner, number, component))
+            if table is None:
+                all_rows.append(np.empty((0, layout.n_header + layout.n_slots + (layout.n_slots + 7) // 8), np.int64))
+                continue
+            rows = _slots_of(runner, layout, table, handles)
+            for name in _KEPT:
+                rows[:, _EVENT.index(name)] = _whole(table.column(name))
+            if _is_keyed(runner, number, component):
+                column = _combined(table.column("key"))
+                _require(column.null_count == 0, "a key is null")
+                rows[:, _KEY] = _to_words(runner, _as_key(column), arrays.key_type, None)
+            node = rows[:, _NODE]
+            _require(len(rows) == 0 or -1 <= node.min() <= node.max() < n_nodes, "contributors are missing")
+            node[node >= 0] += runner.machines[0].n_nodes
+            all_rows.append(rows)
+        found[number] = all_rows
+    return found
 
 
 # -- contributors and values -------------------------------------------------------------------------------------------------

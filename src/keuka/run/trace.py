@@ -15,6 +15,9 @@ import pyarrow as pa
 
 from keuka.algebra.semantics import Event
 from keuka.algebra.values import Value
+from keuka.automaton.model import Automaton
+from keuka.diagnostics import Diagnostic
+from keuka.errors import QueryError
 from keuka.events.order import EventBatch, common_axis, in_order
 from keuka.events.sources import OpenStream
 from keuka.plan.planner import Plan, demands
@@ -51,8 +54,9 @@ def trace(plan: Plan, opened: Sequence[OpenStream], key: object, limit: int) -> 
     inputs = [by_name[source.stream] for source in plan.sources]
     choice = choose(plan.partition, inputs, key)
     wanted = demands(plan)
-    machines = interpreters({stage.name: stage.automaton for stage in plan.stages})
-    report = Report(plan, common_axis(inputs), f"{plan.outputs[0][0]}{choice}")
+    automata = _automata(plan)
+    machines = interpreters(automata)
+    report = Report(plan, automata, common_axis(inputs), f"{plan.outputs[0][0]}{choice}")
     shown: set[tuple[str, int]] = set()
 
     def is_shown(event: Event) -> bool:
@@ -76,6 +80,17 @@ def trace(plan: Plan, opened: Sequence[OpenStream], key: object, limit: int) -> 
     waiting = [(name, instance) for name, machine in machines.items() for instance in machine.instances if is_shown(instance.event)]
     report.ending(waiting, n_more)
     return Trace(report.text(), tuple(report.matches))
+
+
+def _automata(plan: Plan) -> dict[str, Automaton]:
+    found = {}
+    for stage in plan.stages:
+        if not isinstance(stage.automaton, Automaton):
+            message = f"`{stage.name.partition('#')[0]}` is a sequence of all combinations, which a trace cannot follow event by event"
+            help = "`contributors=True` shows the events behind each match, `explain` where each condition is tested"
+            raise QueryError(Diagnostic("K404", message, stage.operator.span, help=(help,)))
+        found[stage.name] = stage.automaton
+    return found
 
 
 def _epochs(arrivals: list[Arrival]) -> Iterator[list[Arrival]]:

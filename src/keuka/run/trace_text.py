@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from keuka.algebra.semantics import Event
 from keuka.algebra.values import ERROR
 from keuka.automaton.code import split_conditions, state_needs
-from keuka.automaton.model import State, state_name
+from keuka.automaton.model import Automaton, State, state_name
 from keuka.events.clocks import show_duration, show_time
 from keuka.expressions import FIRST, LAST, Call, Expression, conjuncts
 from keuka.plan.planner import Plan, Stage, demands
@@ -43,14 +43,15 @@ Line = str | Row
 class Report:
     """The trace as far as it has come."""
 
-    def __init__(self, plan: Plan, axis: TimeAxis, heading: str) -> None:
+    def __init__(self, plan: Plan, automata: Mapping[str, Automaton], axis: TimeAxis, heading: str) -> None:
         self.axis = axis
+        self.automata = automata
         self.reads = demands(plan)
         self.output = plan.outputs[0][1]
         self.stages = {stage.name: stage for stage in plan.stages}
-        self.schemas = {s.stream: s.schema for s in plan.sources} | {s.name: s.automaton.schema for s in plan.stages}
-        self.needs = {s.name: state_needs(s.automaton, self.reads[s.name], plan.indices) for s in plan.stages}
-        self.keys = {s.name: [_keys(state) for state in s.automaton.states] for s in plan.stages}
+        self.schemas = {s.stream: s.schema for s in plan.sources} | {s.name: automata[s.name].schema for s in plan.stages}
+        self.needs = {s.name: state_needs(automata[s.name], self.reads[s.name], plan.indices) for s in plan.stages}
+        self.keys = {s.name: [_keys(state) for state in automata[s.name].states] for s in plan.stages}
         self.lines: list[Line] = [heading, *[f"  {text}" for stage in plan.stages for text in self._states(stage)]]
         self.n_events = 0
         self.n_expired = 0
@@ -115,7 +116,7 @@ class Report:
         return lines + ([f"  and {n_more:,} more wait on, for other keys"] if n_more > 0 else [])
 
     def _meeting(self, stage: Stage, meeting: Meeting) -> list[Line]:
-        state = stage.automaton.states[meeting.instance.state]
+        state = self.automata[stage.name].states[meeting.instance.state]
         if meeting.skip is None:
             begins, ended = show_time(meeting.event.start, self.axis), show_time(meeting.instance.event.end, self.axis)
             return [Row("    next", f"begins at {begins}, not after {ended}", outcome="does not follow; waits on")]
@@ -158,16 +159,16 @@ class Report:
     # -- names and values ------------------------------------------------------------------------------------------------
 
     def _state(self, stage: Stage, index: int) -> str:
-        name = state_name(stage.automaton, index)
+        name = state_name(self.automata[stage.name], index)
         return name if len(self.stages) == 1 else f"{name} of {stage.name}"
 
     def _states(self, stage: Stage) -> list[str]:
         """What each state waits for, in the order in which events pass them."""
         found = []
-        for index, state in reversed(list(enumerate(stage.automaton.states))):
+        for index, state in reversed(list(enumerate(self.automata[stage.name].states))):
             terms = [written(term, ()) for term in conjuncts(state.skip)]
             condition = f" with {shortened(' AND '.join(terms))}" if terms else ""
-            found.append(f"{self._state(stage, index)} waits for {stage.automaton.ports[state.port]}{condition}")
+            found.append(f"{self._state(stage, index)} waits for {self.automata[stage.name].ports[state.port]}{condition}")
         return found
 
     def _instance(self, stage: Stage, instance: Instance) -> str:
@@ -176,12 +177,12 @@ class Report:
         return since + (f" with {_listed(held.items())}" if held else "")
 
     def _expired(self, stage: Stage, instance: Instance) -> str:
-        window = show_duration(stage.automaton.states[instance.state].window, self.axis)
+        window = show_duration(self.automata[stage.name].states[instance.state].window, self.axis)
         return f"{self._instance(stage, instance)} expires, DUR would be more than {window}"
 
     def _held(self, stage: Stage, instance: Instance) -> dict[str, str]:
         """The values that something still reads, under the names they have in the braces of the query."""
-        first = stage.automaton.states[instance.state].first
+        first = self.automata[stage.name].states[instance.state].first
         held = {}
         for side, index in self.needs[stage.name][instance.state].places:
             value = instance.event.payload[index] if side == FIRST else instance.last[index]
@@ -219,7 +220,7 @@ class Report:
 
     def _waiting(self, stage: Stage, instance: Instance) -> str:
         """An instance, and the last moment at which what it waits for can come."""
-        window = stage.automaton.states[instance.state].window
+        window = self.automata[stage.name].states[instance.state].window
         last = instance.event.start + window - 1
         deadline = f", until {show_time(last, self.axis)}" if window < MAX_TICK and last < MAX_TICK else ""
         return self._instance(stage, instance) + deadline

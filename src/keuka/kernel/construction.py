@@ -1,0 +1,604 @@
+"""Construction of matches from stacked events: a search backwards through the stacks (sase.txt, sections 4.1 to 4.3).
+
+It begins with the event that completes matches, or with the end of a window, and binds the components one after the other, the latest
+events first. Every condition is tested at the level where the last event it names is bound. A search can stop after a chunk of matches
+and go on later.
+"""
+
+import cython
+from cython.cimports.keuka.kernel.buffers import Buffer, push, push_flag
+from cython.cimports.keuka.kernel.bytecode import IS_ERROR, Column, Frame, evaluate_one
+from cython.cimports.keuka.kernel.epochs import look_for_signals, push_times
+from cython.cimports.keuka.kernel.machine import SIGNALS_AFTER, Fault, Machine, Result, Status, View
+from cython.cimports.keuka.kernel.stacks import (
+    ABSENT_ALTERNATIVE,
+    ABSENT_BOUNDS,
+    ABSENT_COMPONENT,
+    ABSENT_PROGRAM,
+    ABSENT_SCOPE,
+    ABSENT_WORDS,
+    AFTER,
+    BEFORE,
+    COMPONENT_WORDS,
+    EVENT_ABSENT,
+    EVENT_BELOW,
+    EVENT_END,
+    EVENT_HEADER,
+    EVENT_KEY,
+    EVENT_NODE,
+    EVENT_RIP,
+    EVENT_START,
+    EVENT_TAG,
+    FAILED,
+    FEED_COLUMNS,
+    FEED_COMPONENT,
+    FEED_PRIMITIVE,
+    FEED_STREAM,
+    FEED_TAG,
+    FIRST_SLOT,
+    IS_KEYED,
+    IS_NEGATED,
+    LEVEL_ABSENCES,
+    LEVEL_COMPONENT,
+    LEVEL_N_ABSENCES,
+    LEVEL_N_TESTS,
+    LEVEL_TESTS,
+    LEVEL_WORDS,
+    MATCH_CHUNK,
+    N_SLOTS,
+    NEGATED_BEFORE,
+    NO,
+    ORDERED,
+    OUT_OF_MEMORY,
+    POSITIVE_BEFORE,
+    UNKNOWN,
+    WAITS,
+    WINDOW_EARLY,
+    YES,
+    Bound,
+    Ring,
+    Sequence,
+    earlier,
+    event_at,
+    find_key,
+    hash_of,
+    is_past,
+    top_before,
+)
+from cython.cimports.libc.stdint import INT64_MAX, INT64_MIN, int64_t, uint8_t, uint64_t
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def begin_search(
+    machine: Machine,
+    seq: cython.pointer(Sequence),
+    feed: cython.pointer(cython.const[int64_t]),
+    row: int64_t,
+    tops: cython.pointer(cython.const[int64_t]),
+    first_level: int64_t,
+) -> Status:
+    """An event that can complete matches; the search itself is `search`."""
+    view: cython.pointer(View) = cython.address(machine.streams[feed[FEED_STREAM]].view)
+    component: int64_t = feed[FEED_COMPONENT]
+    components: cython.pointer(cython.const[int64_t]) = seq.components + component * COMPONENT_WORDS
+    bound: cython.pointer(Bound) = seq.bound + component
+    tick: int64_t = view.ends[row]
+    bound.rip = UNKNOWN
+    if seq.settings & ORDERED and components[POSITIVE_BEFORE] >= 0:
+        bound.rip = top_before(seq, component, components[POSITIVE_BEFORE], tops, tick)
+        if bound.rip != UNKNOWN and bound.rip < seq.rings[components[POSITIVE_BEFORE]].tail:
+            return Status.FINE  # the usual case: nothing to be completed
+    bound.absent = UNKNOWN
+    if components[NEGATED_BEFORE] >= 0:
+        bound.absent = top_before(seq, component, components[NEGATED_BEFORE], tops, tick)
+    bound.end = tick
+    bound.start = view.starts[row]
+    bound.node = -1
+    bound.tag = 2 * feed[FEED_TAG] + feed[FEED_PRIMITIVE]
+    read_slots(machine, feed, seq, row, seq.values + components[FIRST_SLOT], seq.flags + components[FIRST_SLOT])
+    seq.by_deadline = False
+    seq.search = first_level
+    seq.root = component
+    seq.root_stream = feed[FEED_STREAM]
+    seq.root_row = row
+    seq.tick = tick
+    seq.own = tops
+    seq.alive[0] = all_alternatives(seq)
+    seq.failed[0] = 0
+    passed: cython.int = passes(machine, seq, 0)
+    if passed <= 0:
+        return Status.FINE if passed == 0 else Status.NO_MEMORY
+    if seq.n_positive == 1:
+        return emit_match(machine, seq, 0)
+    enter(seq, 1)
+    seq.level = seq.floor = 1
+    seq.is_searching = True
+    return Status.FINE
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def all_alternatives(seq: cython.pointer(Sequence)) -> uint64_t:
+    return ~cython.cast(uint64_t, 0) >> (64 - seq.n_alternatives)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def first_component(seq: cython.pointer(Sequence)) -> int64_t:
+    """Of those that occur."""
+    return 1 if seq.components[IS_NEGATED] else 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def next_deadline(seq: cython.pointer(Sequence)) -> int64_t:
+    """When the next search begins by itself: the last tick of the oldest first event's window. INT64_MAX if there is none."""
+    ring: cython.pointer(Ring) = seq.rings + first_component(seq)
+    end: int64_t
+    if not seq.settings & WAITS or ring.tail == ring.head:
+        return INT64_MAX
+    end = event_at(ring, ring.tail)[EVENT_END]
+    return end + (seq.within - 1) if end < 0 or seq.within - 1 <= INT64_MAX - end else INT64_MAX
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def has_first(seq: cython.pointer(Sequence)) -> cython.bint:
+    ring: cython.pointer(Ring) = seq.rings + first_component(seq)
+    return ring.tail < ring.head
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def begin_by_deadline(seq: cython.pointer(Sequence), deadline: int64_t) -> cython.void:
+    """The window of the oldest first event is over: its matches are those after which nothing came."""
+    component: int64_t = first_component(seq)
+    ring: cython.pointer(Ring) = seq.rings + component
+    key: int64_t = event_at(ring, ring.tail)[EVENT_KEY]
+    seq.by_deadline = True
+    seq.search = 0
+    seq.root = component
+    seq.tick = deadline
+    seq.own = seq.nothing
+    if seq.components[component * COMPONENT_WORDS + IS_KEYED]:
+        seq.own = find_key(cython.address(seq.keys), hash_of(key), key)
+    seq.level = seq.floor = 0
+    enter(seq, 0)
+    seq.is_searching = True
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def top_of(seq: cython.pointer(Sequence), component: int64_t) -> int64_t:
+    """Where the stack of a component ends, for the key at hand."""
+    return seq.own[component] if seq.components[component * COMPONENT_WORDS + IS_KEYED] else seq.shared[component]
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def ticks_before(tick: int64_t, n: int64_t) -> int64_t:
+    """tick - n, not below the smallest."""
+    if n == INT64_MAX:
+        return INT64_MIN
+    return tick - n if tick >= 0 or tick - INT64_MIN >= n else INT64_MIN
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def enter(seq: cython.pointer(Sequence), level: int64_t) -> cython.void:
+    """From which event down a level is searched, and how far."""
+    row: cython.pointer(cython.const[int64_t]) = seq.levels + (seq.search + level) * LEVEL_WORDS
+    absence: cython.pointer(cython.const[int64_t])
+    component: int64_t = row[LEVEL_COMPONENT]
+    number: int64_t = UNKNOWN
+    end: int64_t
+    i: int64_t
+    low: int64_t = INT64_MIN
+    if seq.by_deadline:
+        end = event_at(seq.rings + seq.root, seq.rings[seq.root].tail)[EVENT_END]
+        low = end
+        if level == seq.n_positive - 1:
+            number = seq.rings[seq.root].tail
+            low = ticks_before(end, 1)
+    else:
+        if seq.settings & WINDOW_EARLY:
+            low = ticks_before(seq.tick, seq.within)
+        if level > 0 and seq.settings & ORDERED:
+            number = seq.bound[row[LEVEL_COMPONENT - LEVEL_WORDS]].rip
+    if number == UNKNOWN:
+        number = top_of(seq, component)
+    for i in range(row[LEVEL_N_ABSENCES]):
+        absence = seq.absences + (row[LEVEL_ABSENCES] + i) * ABSENT_WORDS
+        if absence[ABSENT_BOUNDS]:
+            end = latest_absent(seq, absence)
+            # What ended before it, it follows.
+            if end != INT64_MIN:
+                low = max(low, ticks_before(end, 1))
+    seq.cursor[level] = number
+    seq.low[level] = low
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def absent_from(seq: cython.pointer(Sequence), absence: cython.pointer(cython.const[int64_t])) -> int64_t:
+    """The event of a negated component from which its scope is to be searched downwards."""
+    component: int64_t = absence[ABSENT_COMPONENT]
+    number: int64_t
+    if absence[ABSENT_SCOPE] == AFTER:
+        return top_of(seq, component)
+    number = seq.bound[component + 1].absent
+    if number == UNKNOWN:
+        number = top_of(seq, component)
+    return earlier(seq.rings + component, number, seq.bound[component + 1].end)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def latest_absent(seq: cython.pointer(Sequence), absence: cython.pointer(cython.const[int64_t])) -> int64_t:
+    """The end of the latest event of a negated component in the scope that is known so far; INT64_MIN if there is none."""
+    ring: cython.pointer(Ring) = seq.rings + absence[ABSENT_COMPONENT]
+    number: int64_t = absent_from(seq, absence)
+    return event_at(ring, number)[EVENT_END] if number >= ring.tail else INT64_MIN
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def search(machine: Machine, seq: cython.pointer(Sequence)) -> Status:
+    """Go on through the stacks, the latest events first, until there is no combination left or a chunk of matches is full."""
+    level: int64_t = seq.level
+    row: cython.pointer(cython.const[int64_t])
+    ring: cython.pointer(Ring)
+    words: cython.pointer(int64_t)
+    result: cython.pointer(Result) = cython.address(machine.streams[seq.stream].result)
+    passed: cython.int
+    status: Status
+    while level >= seq.floor:
+        row = seq.levels + (seq.search + level) * LEVEL_WORDS
+        ring = seq.rings + row[LEVEL_COMPONENT]
+        if seq.cursor[level] < ring.tail:
+            level -= 1
+            continue
+        words = event_at(ring, seq.cursor[level])
+        if words[EVENT_END] <= seq.low[level]:
+            level -= 1
+            continue
+        seq.cursor[level] = words[EVENT_BELOW]
+        if not fits(seq, level, words[EVENT_END]):
+            continue
+        bind(seq, row[LEVEL_COMPONENT], words)
+        if level == 0:
+            seq.alive[0] = all_alternatives(seq)
+            seq.failed[0] = 0
+        else:
+            seq.alive[level] = seq.alive[level - 1]
+            seq.failed[level] = seq.failed[level - 1]
+        seq.n_bound += 1
+        machine.work += 1
+        if machine.work >= SIGNALS_AFTER:
+            status = look_for_signals(machine)
+            if status != Status.FINE:
+                return status
+        passed = passes(machine, seq, level)
+        if passed <= 0:
+            if passed < 0:
+                return Status.NO_MEMORY
+            continue
+        if level < seq.n_positive - 1:
+            level += 1
+            enter(seq, level)
+            continue
+        status = emit_match(machine, seq, level)
+        if status != Status.FINE:
+            return status
+        if result.ends.size >= MATCH_CHUNK and not seq.is_read:
+            seq.level = level
+            return Status.MORE
+    return Status.FINE
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def fits(seq: cython.pointer(Sequence), level: int64_t, end: int64_t) -> cython.bint:
+    """Is an event in order with those that are bound?"""
+    i: int64_t
+    row: cython.pointer(cython.const[int64_t]) = seq.levels + (seq.search + level) * LEVEL_WORDS
+    if level == 0:
+        return True
+    if seq.settings & ORDERED:
+        return end < seq.bound[row[LEVEL_COMPONENT - LEVEL_WORDS]].end
+    for i in range(level):
+        if seq.bound[seq.levels[(seq.search + i) * LEVEL_WORDS + LEVEL_COMPONENT]].end == end:
+            return False
+    return True
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def bind(seq: cython.pointer(Sequence), component: int64_t, words: cython.pointer(cython.const[int64_t])) -> cython.void:
+    bound: cython.pointer(Bound) = seq.bound + component
+    bound.end = words[EVENT_END]
+    bound.start = words[EVENT_START]
+    bound.rip = words[EVENT_RIP]
+    bound.absent = words[EVENT_ABSENT]
+    bound.node = words[EVENT_NODE]
+    bound.tag = words[EVENT_TAG]
+    bind_slots(seq, component, words)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def bind_slots(seq: cython.pointer(Sequence), component: int64_t, words: cython.pointer(cython.const[int64_t])) -> cython.void:
+    n: int64_t = seq.rings[component].n_slots
+    first: int64_t = seq.components[component * COMPONENT_WORDS + FIRST_SLOT]
+    flags: cython.pointer(cython.const[uint8_t]) = cython.cast(cython.pointer(cython.const[uint8_t]), words + EVENT_HEADER + n)
+    i: int64_t
+    for i in range(n):
+        seq.values[first + i] = words[EVENT_HEADER + i]
+        seq.flags[first + i] = flags[i]
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def passes(machine: Machine, seq: cython.pointer(Sequence), level: int64_t) -> cython.int:
+    """Can an alternative still be satisfied, after what is tested at this level? -1 when memory is out."""
+    row: cython.pointer(cython.const[int64_t]) = seq.levels + (seq.search + level) * LEVEL_WORDS
+    test: cython.pointer(cython.const[int64_t])
+    absence: cython.pointer(cython.const[int64_t])
+    mine: uint64_t
+    i: int64_t
+    outcome: cython.int
+    for i in range(row[LEVEL_N_TESTS]):
+        test = seq.tests + 2 * (row[LEVEL_TESTS] + i)
+        mine = seq.alive[level] if test[1] < 0 else seq.alive[level] & (cython.cast(uint64_t, 1) << test[1])
+        if mine == 0:
+            continue
+        outcome = holds(machine, seq, test[0])
+        if outcome == NO:
+            seq.alive[level] &= ~mine
+            if seq.alive[level] == 0:
+                return 0
+        elif outcome == FAILED:
+            seq.failed[level] |= mine
+            seq.fault_program = test[0]
+        elif outcome == OUT_OF_MEMORY:
+            return -1
+    for i in range(row[LEVEL_N_ABSENCES]):
+        absence = seq.absences + (row[LEVEL_ABSENCES] + i) * ABSENT_WORDS
+        mine = seq.alive[level]
+        if absence[ABSENT_ALTERNATIVE] >= 0:
+            mine &= cython.cast(uint64_t, 1) << absence[ABSENT_ALTERNATIVE]
+        if absence[ABSENT_BOUNDS] or mine == 0:
+            continue
+        outcome = is_there(machine, seq, absence)
+        if outcome == YES:
+            seq.alive[level] &= ~mine
+            if seq.alive[level] == 0:
+                return 0
+        elif outcome == FAILED:
+            seq.failed[level] |= mine
+            seq.fault_program = absence[ABSENT_PROGRAM]
+        elif outcome == OUT_OF_MEMORY:
+            return -1
+    return 1
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def holds(machine: Machine, seq: cython.pointer(Sequence), program: int64_t) -> cython.int:
+    """Is a condition on the bound events true?"""
+    frame: cython.pointer(Frame) = cython.address(machine.frame)
+    frame.slots = seq.values
+    frame.slot_flags = seq.flags
+    if evaluate_one(cython.address(machine.code[5 * machine.program_rows[3 * program]]), 0, frame, machine.strings) < 0:
+        return OUT_OF_MEMORY
+    if frame.flags[0] != 0:
+        return FAILED if frame.flags[0] == IS_ERROR else NO
+    return YES if frame.values[0] != 0 else NO
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def is_there(machine: Machine, seq: cython.pointer(Sequence), absence: cython.pointer(cython.const[int64_t])) -> cython.int:
+    """Is an event of a negated component in the way? One that is makes up for others of which nobody knows."""
+    component: int64_t = absence[ABSENT_COMPONENT]
+    ring: cython.pointer(Ring) = seq.rings + component
+    number: int64_t = absent_from(seq, absence)
+    words: cython.pointer(int64_t)
+    outcome: cython.int
+    found: cython.int = NO
+    low: int64_t
+    if absence[ABSENT_SCOPE] == BEFORE:
+        low = ticks_before(seq.bound[seq.levels[seq.search * LEVEL_WORDS + LEVEL_COMPONENT]].end, seq.within)
+    else:
+        low = seq.bound[component - 1].end
+    while number >= ring.tail:
+        words = event_at(ring, number)
+        if words[EVENT_END] <= low and not (absence[ABSENT_SCOPE] == BEFORE and seq.within == INT64_MAX):
+            break
+        if absence[ABSENT_PROGRAM] < 0:
+            return YES
+        bind_slots(seq, component, words)
+        outcome = holds(machine, seq, absence[ABSENT_PROGRAM])
+        if outcome == YES or outcome == OUT_OF_MEMORY:
+            return outcome
+        if outcome == FAILED:
+            found = FAILED
+        machine.work += 1
+        number = words[EVENT_BELOW]
+    return found
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def emit_match(machine: Machine, seq: cython.pointer(Sequence), level: int64_t) -> Status:
+    """The bound events are a match, unless it cannot be calculated whether they are."""
+    frame: cython.pointer(Frame) = cython.address(machine.frame)
+    result: cython.pointer(Result) = cython.address(machine.streams[seq.stream].result)
+    values: cython.pointer(cython.const[int64_t]) = seq.values
+    flags: cython.pointer(cython.const[uint8_t]) = seq.flags
+    i: int64_t
+    component: int64_t
+    node: int64_t = -1
+    start: int64_t = INT64_MAX
+    first: int64_t = INT64_MAX
+    for i in range(seq.n_positive):
+        component = seq.levels[(seq.search + i) * LEVEL_WORDS + LEVEL_COMPONENT]
+        start = min(start, seq.bound[component].start)
+        first = min(first, seq.bound[component].end)
+    if not seq.by_deadline and not seq.settings & WINDOW_EARLY and is_past(first, seq.tick, seq.within):
+        return Status.FINE
+    if (seq.alive[level] & ~seq.failed[level]) == 0:
+        return fault(machine, seq, seq.fault_program)
+    if seq.program >= 0:
+        frame.slots = seq.values
+        frame.slot_flags = seq.flags
+        if evaluate_one(cython.address(machine.code[5 * machine.program_rows[3 * seq.program]]), 0, frame, machine.strings) < 0:
+            return Status.NO_MEMORY
+        values = frame.values
+        flags = frame.flags
+        for i in range(seq.n_items):
+            if flags[seq.items[i]] == IS_ERROR:
+                return fault(machine, seq, seq.program)
+    if machine.track:
+        node = match_node(machine, seq)
+        if node < 0:
+            return Status.NO_MEMORY
+    if result.ends.size == 0 and not (
+        push(cython.address(machine.touched), seq.stream) and push(cython.address(machine.filled), seq.stream)
+    ):
+        return Status.NO_MEMORY
+    if not push(cython.address(result.starts), start) or not push(cython.address(result.ends), seq.tick):
+        return Status.NO_MEMORY
+    if machine.track and not push(cython.address(result.lineage), node):
+        return Status.NO_MEMORY
+    for i in range(result.n_columns):
+        if not push(cython.address(result.columns[i]), values[seq.items[i]]):
+            return Status.NO_MEMORY
+        if not push_flag(cython.address(result.flags[i]), flags[seq.items[i]]):
+            return Status.NO_MEMORY
+    seq.n_matches += 1
+    return Status.FINE
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def fault(machine: Machine, seq: cython.pointer(Sequence), program: int64_t) -> Status:
+    """An overflow: at the event that would have completed the match, or, if it was none, at the match."""
+    machine.fault = Fault(program=program, stream=seq.stream, row=0, tick=seq.tick)
+    if not seq.by_deadline:
+        machine.fault.stream = seq.root_stream
+        machine.fault.row = seq.root_row
+    return Status.OVERFLOW
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def match_node(machine: Machine, seq: cython.pointer(Sequence)) -> int64_t:
+    """The node of the contributors of all bound events, in the order of the components; -1 when memory is out."""
+    component: int64_t
+    bound: cython.pointer(Bound)
+    nodes: cython.pointer(Buffer) = cython.address(machine.nodes)
+    node: int64_t = -1
+    primitive: cython.bint
+    for component in range(seq.n_components):
+        if seq.components[component * COMPONENT_WORDS + IS_NEGATED]:
+            continue
+        bound = seq.bound + component
+        if bound.node < 0:
+            bound.node = unknown_node(machine, seq)
+            if not seq.by_deadline and component == seq.root:
+                bound.node = leaf_node(machine, cython.address(machine.streams[seq.root_stream].view), seq.root_row)
+            if bound.node < 0:
+                return -1
+        primitive = bound.tag & 1
+        if machine.by_history and not push_times(machine, bound.start if primitive else 1, bound.end if primitive else 0):
+            return -1
+        if not push(nodes, node) or not push(nodes, bound.node) or not push(nodes, bound.tag >> 1):
+            return -1
+        node = nodes.size // 3 - 1
+    return node
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def unknown_node(machine: Machine, seq: cython.pointer(Sequence)) -> int64_t:
+    """In place of an event that was stacked before anybody wanted to know contributors: a leaf of no source. Nobody is shown it."""
+    nodes: cython.pointer(Buffer) = cython.address(machine.nodes)
+    if machine.by_history and not push_times(machine, 1, 0):
+        return -1
+    if not push(nodes, -2 - seq.stream) or not push(nodes, 0) or not push(nodes, 0):
+        return -1
+    return nodes.size // 3 - 1
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def read_slots(
+    machine: Machine,
+    feed: cython.pointer(cython.const[int64_t]),
+    seq: cython.pointer(Sequence),
+    row: int64_t,
+    values: cython.pointer(int64_t),
+    flags: cython.pointer(uint8_t),
+) -> cython.void:
+    """The values of a row that its component keeps."""
+    columns: cython.pointer(cython.const[int64_t]) = seq.feed_columns + feed[FEED_COLUMNS]
+    column: cython.pointer(Column)
+    i: int64_t
+    for i in range(seq.components[feed[FEED_COMPONENT] * COMPONENT_WORDS + N_SLOTS]):
+        column = cython.address(machine.columns[columns[i]])
+        values[i] = column.values[row]
+        flags[i] = 0 if column.flags == cython.NULL else column.flags[row]
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def leaf_node(machine: Machine, view: cython.pointer(View), row: int64_t) -> int64_t:
+    """The node of an event's own contributors; -1 when memory is out."""
+    if not view.is_source:
+        return view.lineage[row]
+    if machine.by_history and not push_times(machine, 1, 0):
+        return -1
+    if (
+        not push(cython.address(machine.nodes), -2 - view.number)
+        or not push(cython.address(machine.nodes), view.lineage[row])
+        or not push(cython.address(machine.nodes), 0)
+    ):
+        return -1
+    return machine.nodes.size // 3 - 1

@@ -1,0 +1,229 @@
+# Sequences of all combinations while they run. What a sequence has stacked is in a ring for each component, in the order of time, and
+# by key it is known where each stack ends. The static arrays are described in forest.py.
+from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint64_t
+
+from keuka.kernel.buffers cimport Buffer
+from keuka.kernel.hashing cimport HASH_SEED, mix
+
+# Words of a stacked event: header, then its slots, then one flag byte per slot. Events are numbered along their ring.
+cpdef enum:
+    EVENT_END = 0
+    EVENT_START = 1
+    EVENT_BELOW = 2   # the event below it on its stack: of its key; smaller than the ring's tail if there is none any more
+    EVENT_RIP = 3     # the topmost event of the positive component before its own, when it came; UNKNOWN if that has another key
+    EVENT_ABSENT = 4  # the same of the negated component right before its own
+    EVENT_NODE = 5    # in the arena of contributors, or -1
+    EVENT_KEY = 6     # 0 without a key
+    EVENT_TAG = 7     # which occurrence of a source it came through, twice that, and one if it is a primitive event there
+    EVENT_HEADER = 8
+
+cpdef enum:
+    UNKNOWN = -2
+    FEWEST = 16           # places of a ring, entries of a table of keys
+
+cdef struct Ring:
+    int64_t* data         # ((mask + 1) * width,), NULL before the first event
+    int64_t width         # words per event
+    int64_t n_slots
+    int64_t mask          # number of places - 1
+    int64_t tail          # number of the oldest event that is kept
+    int64_t head          # number of the next one
+
+cdef struct Keys:         # open addressing; an entry is (hash, key, top of the stack of each component)
+    int64_t* entries      # (n_entries * width,); hash 0: free
+    int64_t width
+    int64_t n_entries     # a power of two, or 0
+    int64_t shift         # 64 - log2(n_entries)
+    int64_t n_used
+
+# Words of the rows of the static arrays.
+cpdef enum:
+    IS_NEGATED = 0
+    IS_KEYED = 1
+    FIRST_ONLY = 2
+    NEGATED_BEFORE = 3
+    POSITIVE_BEFORE = 4
+    FIRST_SLOT = 5
+    N_SLOTS = 6
+    KEPT_FOR = 7          # ticks; INT64_MAX: for ever
+    COMPONENT_WORDS = 8
+
+cpdef enum:
+    FEED_STREAM = 0
+    FEED_PORT = 1
+    FEED_GATE = 2
+    FEED_KEY = 3
+    FEED_HASH = 4
+    FEED_COLUMNS = 5
+    FEED_TAG = 6
+    FEED_PRIMITIVE = 7
+    FEED_COMPONENT = 8
+    FEED_WORDS = 9
+
+cpdef enum:
+    LEVEL_COMPONENT = 0
+    LEVEL_TESTS = 1
+    LEVEL_N_TESTS = 2
+    LEVEL_ABSENCES = 3
+    LEVEL_N_ABSENCES = 4
+    LEVEL_WORDS = 5
+
+cpdef enum:
+    ABSENT_COMPONENT = 0
+    ABSENT_SCOPE = 1
+    ABSENT_ALTERNATIVE = 2
+    ABSENT_PROGRAM = 3
+    ABSENT_BOUNDS = 4
+    ABSENT_WORDS = 5
+
+cpdef enum:
+    BETWEEN = 0
+    BEFORE = 1
+    AFTER = 2
+
+cpdef enum:
+    ORDERED = 1
+    RIPS = 2
+    WINDOW_EARLY = 8
+    WAITS = 16
+
+cpdef enum:               # what comes of a condition
+    NO = 0
+    YES = 1
+    FAILED = 2            # an overflow
+    OUT_OF_MEMORY = 3
+
+cpdef enum:
+    MATCH_CHUNK = 131072  # matches after which those who only deliver them get a turn
+
+cdef struct Bound:        # the event of a component in the combination at hand
+    int64_t end
+    int64_t start
+    int64_t rip
+    int64_t absent
+    int64_t node          # -1: not made yet
+    int64_t tag           # as EVENT_TAG
+
+cdef struct PortRows:     # the rows of a stream that are events of some component
+    Buffer rows
+    Buffer masks          # by row: a bit for each feed
+    int64_t n
+    int64_t low           # low..high belong to the epoch at hand
+    int64_t high
+
+cdef struct Sequence:
+    int64_t serial        # which sequence it is: numbers are used again
+    int64_t stream        # of its matches
+    bint is_read          # by others, that need whole epochs
+    int64_t n_components
+    int64_t n_positive
+    int64_t n_ports
+    int64_t n_feeds
+    int64_t n_slots
+    int64_t within
+    int64_t settings
+    int64_t n_alternatives
+    bint key_is_double
+    int64_t key_type      # as column_type of layout.py; -1: no key
+    int64_t program       # computes the payload; -1: it is copied
+    int64_t n_items
+    const int64_t* components
+    const int64_t* feeds
+    const int64_t* feed_columns
+    const int64_t* levels
+    const int64_t* tests
+    const int64_t* absences
+    const int64_t* items
+    const int64_t* ports
+    const int64_t* slot_types
+    bint carries          # is a slot a row handle?
+    Ring* rings           # by component
+    Keys keys
+    int64_t* shared       # by component: the top of the stack, of components without the key
+    int64_t* nothing      # by component: -1, the tops of a key without events
+    PortRows* port_rows
+    Buffer masks          # by row of the port at hand
+    # The combination at hand.
+    int64_t* values       # (n_slots,) of all bound events
+    uint8_t* flags
+    Bound* bound          # by component
+    int64_t* cursor       # by level: the event to look at next
+    int64_t* low          # by level: events that end here or earlier are too old
+    uint64_t* alive       # by level: alternatives that can still be satisfied
+    uint64_t* failed      # by level: those of them in which something could not be calculated
+    int64_t fault_program
+    bint is_searching
+    bint by_deadline      # is it the end of a window that completes matches?
+    int64_t level
+    int64_t floor         # the search is over when it would go back behind this level
+    int64_t search        # first level of the search
+    int64_t root          # component of the event that completes matches
+    int64_t root_stream
+    int64_t root_row
+    int64_t tick          # end of the matches
+    const int64_t* own    # tops of the key at hand
+    # The batch at hand.
+    bint is_open
+    bint in_epoch
+    bint is_pushing       # of an epoch in any order: searches first, then all events are stacked
+    int64_t at_feed       # the feed to do next, plus one
+    int64_t at_row        # its next row, from the epoch's first
+    bint is_single        # has the epoch one row only? Then:
+    int64_t only_row
+    uint64_t only_mask    # its feeds
+    uint64_t mask         # those of them that are still to do
+    int64_t n_events      # that are stacked
+    int64_t most_events
+    int64_t n_bound       # events bound while searching
+    int64_t n_matches
+
+cdef bint add_event(Ring* ring) noexcept nogil
+cdef bint shrink_ring(Ring* ring) noexcept nogil
+cdef bint add_key(Keys* keys, const Ring* rings, int64_t n_rings, uint64_t hash_, int64_t key, int64_t** tops) noexcept nogil
+cdef bint tidy_keys(Keys* keys, const Ring* rings, int64_t n_rings) noexcept nogil
+
+cdef int64_t* new_event(Sequence* seq, int64_t component, int64_t* tops, uint64_t hash_, int64_t key, int64_t tick) noexcept nogil
+cdef void drop_old(Sequence* seq, int64_t component, int64_t now) noexcept nogil
+cdef void prune(Sequence* seq, int64_t now) noexcept nogil
+cdef bint place_event(Sequence* seq, int64_t component, const int64_t* words) noexcept nogil
+cdef void free_sequence(Sequence* seq) noexcept nogil
+
+cdef inline int64_t* event_at(const Ring* ring, int64_t number) noexcept nogil:
+    return ring.data + (number & ring.mask) * ring.width
+
+cdef inline int64_t* find_key(const Keys* keys, uint64_t hash_, int64_t key) noexcept nogil:
+    # The tops of its stacks, or NULL.
+    cdef int64_t position
+    cdef int64_t* entry
+    if keys.n_entries == 0:
+        return NULL
+    position = <int64_t>(hash_ >> keys.shift)
+    while True:
+        entry = keys.entries + position * keys.width
+        if entry[0] == 0:
+            return NULL
+        if <uint64_t>entry[0] == hash_ and entry[1] == key:
+            return entry + 2
+        position = (position + 1) & (keys.n_entries - 1)
+
+cdef inline uint64_t hash_of(int64_t key) noexcept nogil:
+    # As batches.py computes it for a column.
+    return mix(HASH_SEED, key) | 1
+
+cdef inline bint is_past(int64_t end, int64_t now, int64_t kept_for) noexcept nogil:
+    # Is now - end at least so much? Written without overflow; end is not after now.
+    return kept_for != INT64_MAX and <uint64_t>now - <uint64_t>end >= <uint64_t>kept_for
+
+cdef inline int64_t earlier(const Ring* ring, int64_t number, int64_t tick) noexcept nogil:
+    # The topmost event of a stack, from this one down, that ended before the tick; smaller than the tail if there is none.
+    while number >= ring.tail and event_at(ring, number)[<int>EVENT_END] >= tick:
+        number = event_at(ring, number)[<int>EVENT_BELOW]
+    return number
+
+cdef inline int64_t top_before(Sequence* seq, int64_t component, int64_t before, const int64_t* tops, int64_t tick) noexcept nogil:
+    # Where the stack of an earlier component ends, for an event of this one. UNKNOWN if only the earlier one has the key.
+    if not seq.components[before * <int>COMPONENT_WORDS + <int>IS_KEYED]:
+        return earlier(seq.rings + before, seq.shared[before], tick)
+    if not seq.components[component * <int>COMPONENT_WORDS + <int>IS_KEYED]:
+        return <int>UNKNOWN
+    return -1 if tops == NULL else earlier(seq.rings + before, tops[before], tick)

@@ -1,0 +1,257 @@
+"""Stacked events: rings and the table of their keys, growing, shrinking, forgetting what can be part of no match any more.
+
+A ring holds the events of one component, of all keys, in the order of time: the window moves its tail, and nothing else is to be
+done for an event that leaves. Those of one key are linked from the latest down.
+"""
+
+import cython
+from cython.cimports.libc.stdint import INT64_MAX, int64_t, uint64_t
+from cython.cimports.libc.stdlib import calloc, free, malloc
+from cython.cimports.libc.string import memcpy, memset
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def add_event(ring: cython.pointer(Ring)) -> cython.bint:
+    """Room for one more event at the head; the caller fills it in. False when memory is out."""
+    n_places: int64_t = 0 if ring.data == cython.NULL else ring.mask + 1
+    if ring.head - ring.tail == n_places:
+        return place_events(ring, 2 * n_places if n_places > 0 else FEWEST)
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def shrink_ring(ring: cython.pointer(Ring)) -> cython.bint:
+    """Give memory back after a burst; all of it if there is no event."""
+    n: int64_t = ring.head - ring.tail
+    n_places: int64_t = FEWEST
+    if ring.data == cython.NULL:
+        return True
+    if n == 0:
+        free(ring.data)
+        ring.data = cython.NULL
+        ring.mask = 0
+        return True
+    if ring.mask + 1 <= 8 * n or ring.mask + 1 <= FEWEST:
+        return True
+    while n_places < 2 * n:
+        n_places *= 2
+    return place_events(ring, n_places)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def place_events(ring: cython.pointer(Ring), n_places: int64_t) -> cython.bint:
+    data: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), malloc(n_places * ring.width * 8))
+    number: int64_t
+    if data == cython.NULL:
+        return False
+    for number in range(ring.tail, ring.head):
+        memcpy(data + (number & (n_places - 1)) * ring.width, event_at(ring, number), ring.width * 8)
+    free(ring.data)
+    ring.data = data
+    ring.mask = n_places - 1
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def add_key(
+    keys: cython.pointer(Keys),
+    rings: cython.pointer(cython.const[Ring]),
+    n_rings: int64_t,
+    hash_: uint64_t,
+    key: int64_t,
+    tops: cython.pointer(cython.pointer(int64_t)),
+) -> cython.bint:
+    """A new entry, its stacks empty. Entries move, so that pointers to others are no longer good."""
+    entry: cython.pointer(int64_t)
+    if 2 * (keys.n_used + 1) > keys.n_entries and not place_keys(keys, rings, n_rings, 1):
+        return False
+    entry = free_entry(keys, hash_)
+    entry[0] = hash_
+    entry[1] = key
+    memset(entry + 2, 0xFF, n_rings * 8)  # -1
+    keys.n_used += 1
+    tops[0] = entry + 2
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def tidy_keys(keys: cython.pointer(Keys), rings: cython.pointer(cython.const[Ring]), n_rings: int64_t) -> cython.bint:
+    """Forget keys without events when they may be most of the table."""
+    i: int64_t
+    n_events: int64_t = 0
+    for i in range(n_rings):
+        n_events += rings[i].head - rings[i].tail
+    if keys.n_entries > 0 and (n_events == 0 or keys.n_entries > 8 * n_events + 8 * FEWEST):
+        return place_keys(keys, rings, n_rings, 0)
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def place_keys(keys: cython.pointer(Keys), rings: cython.pointer(cython.const[Ring]), n_rings: int64_t, n_more: int64_t) -> cython.bint:
+    """Write the table anew, without keys that have no event any more, and room for as many again."""
+    old: Keys = keys[0]
+    i: int64_t
+    n_alive: int64_t = 0
+    entry: cython.pointer(int64_t)
+    for i in range(old.n_entries):
+        n_alive += is_alive(old.entries + i * old.width, rings, n_rings)
+    keys.entries = cython.NULL
+    keys.n_entries = keys.n_used = 0
+    if n_alive + n_more > 0:
+        keys.n_entries = FEWEST
+        keys.shift = 60
+        while keys.n_entries < 4 * (n_alive + n_more):
+            keys.n_entries *= 2
+            keys.shift -= 1
+        keys.entries = cython.cast(cython.pointer(int64_t), calloc(keys.n_entries * keys.width, 8))
+        if keys.entries == cython.NULL:
+            keys[0] = old
+            return False
+    for i in range(old.n_entries):
+        entry = old.entries + i * old.width
+        if is_alive(entry, rings, n_rings):
+            memcpy(free_entry(keys, entry[0]), entry, keys.width * 8)
+            keys.n_used += 1
+    free(old.entries)
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def is_alive(entry: cython.pointer(cython.const[int64_t]), rings: cython.pointer(cython.const[Ring]), n_rings: int64_t) -> cython.bint:
+    i: int64_t
+    if entry[0] == 0:
+        return False
+    for i in range(n_rings):
+        if entry[2 + i] >= rings[i].tail:
+            return True
+    return False
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def free_entry(keys: cython.pointer(Keys), hash_: uint64_t) -> cython.pointer(int64_t):
+    position: int64_t = cython.cast(int64_t, hash_ >> keys.shift)
+    while keys.entries[position * keys.width] != 0:
+        position = (position + 1) & (keys.n_entries - 1)
+    return keys.entries + position * keys.width
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def new_event(
+    seq: cython.pointer(Sequence), component: int64_t, tops: cython.pointer(int64_t), hash_: uint64_t, key: int64_t, tick: int64_t
+) -> cython.pointer(int64_t):
+    """A place on top of the stack, its links made; NULL when memory is out."""
+    row: cython.pointer(cython.const[int64_t]) = seq.components + component * COMPONENT_WORDS
+    ring: cython.pointer(Ring) = seq.rings + component
+    words: cython.pointer(int64_t)
+    use_rip: cython.bint = (seq.settings & RIPS) != 0 and (seq.settings & ORDERED) != 0
+    drop_old(seq, component, tick)
+    if tops == cython.NULL and not add_key(cython.address(seq.keys), seq.rings, seq.n_components, hash_, key, cython.address(tops)):
+        return cython.NULL
+    if not add_event(ring):
+        return cython.NULL
+    words = event_at(ring, ring.head)
+    words[EVENT_END] = tick
+    words[EVENT_KEY] = key
+    words[EVENT_BELOW] = tops[component]
+    words[EVENT_RIP] = top_before(seq, component, row[POSITIVE_BEFORE], tops, tick) if use_rip and row[POSITIVE_BEFORE] >= 0 else UNKNOWN
+    words[EVENT_ABSENT] = top_before(seq, component, row[NEGATED_BEFORE], tops, tick) if row[NEGATED_BEFORE] >= 0 else UNKNOWN
+    if ring.n_slots > 0:
+        words[EVENT_HEADER + ring.n_slots + (ring.n_slots - 1) // 8] = 0  # no word is left undefined
+    tops[component] = ring.head
+    ring.head += 1
+    seq.n_events += 1
+    if seq.n_events > seq.most_events:
+        seq.most_events = seq.n_events
+    return words
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def drop_old(seq: cython.pointer(Sequence), component: int64_t, now: int64_t) -> cython.void:
+    """Forget the events of a component that can be part of no match any more."""
+    ring: cython.pointer(Ring) = seq.rings + component
+    kept_for: int64_t = seq.components[component * COMPONENT_WORDS + KEPT_FOR]
+    if kept_for == INT64_MAX:
+        return
+    while ring.tail < ring.head and is_past(event_at(ring, ring.tail)[EVENT_END], now, kept_for):
+        ring.tail += 1
+        seq.n_events -= 1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def prune(seq: cython.pointer(Sequence), now: int64_t) -> cython.void:
+    i: int64_t
+    for i in range(seq.n_components):
+        if seq.rings[i].tail < seq.rings[i].head:
+            drop_old(seq, i, now)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def place_event(seq: cython.pointer(Sequence), component: int64_t, words: cython.pointer(cython.const[int64_t])) -> cython.bint:
+    """Stack an event that was stacked before, somewhere else. They come in the order of time, later components first."""
+    ring: cython.pointer(Ring) = seq.rings + component
+    tops: cython.pointer(int64_t) = seq.shared
+    placed: cython.pointer(int64_t)
+    hash_: uint64_t = hash_of(words[EVENT_KEY])
+    if seq.components[component * COMPONENT_WORDS + IS_KEYED]:
+        tops = find_key(cython.address(seq.keys), hash_, words[EVENT_KEY])
+    placed = new_event(seq, component, tops, hash_, words[EVENT_KEY], words[EVENT_END])
+    if placed == cython.NULL:
+        return False
+    placed[EVENT_START] = words[EVENT_START]
+    placed[EVENT_NODE] = words[EVENT_NODE]
+    placed[EVENT_TAG] = words[EVENT_TAG]
+    memcpy(placed + EVENT_HEADER, words + EVENT_HEADER, (ring.width - EVENT_HEADER) * 8)
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def free_sequence(seq: cython.pointer(Sequence)) -> cython.void:
+    i: int64_t
+    if seq.rings != cython.NULL:
+        for i in range(seq.n_components):
+            free(seq.rings[i].data)
+    if seq.port_rows != cython.NULL:
+        for i in range(seq.n_ports):
+            free(seq.port_rows[i].rows.data)
+            free(seq.port_rows[i].masks.data)
+    free(seq.rings)
+    free(seq.port_rows)
+    free(seq.keys.entries)
+    free(seq.shared)
+    free(seq.nothing)
+    free(seq.masks.data)
+    free(seq.values)
+    free(seq.flags)
+    free(seq.bound)
+    free(seq.cursor)
+    free(seq.low)
+    free(seq.alive)
+    free(seq.failed)
+    memset(seq, 0, cython.sizeof(Sequence))
