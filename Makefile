@@ -27,8 +27,9 @@ KERNEL_TESTS := tests/kernel tests/run --ignore=tests/kernel/test_fuzz_bytes.py
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: build ## generate a stock stream, run queries over it, draw a match
+demo: build ## generate a stock stream and a day in a store, run queries over them, draw a match
 	$(BIN)/python examples/stock_demo.py
+	$(BIN)/python examples/shoplifting.py
 
 test: lint ## lint, then every test with a fixed number of random examples
 	$(BIN)/pytest

@@ -45,7 +45,8 @@ def extensions() -> list[Extension]:
         Extension(
             f"keuka.kernel.{path.stem}",
             [str(path)],
-            depends=["setup.py", "build/flags"],  # what is compiled depends on the flags as well; make keeps the second file
+            # What is compiled depends on the flags as well; make keeps a file of them, without it there is nothing to be out of date.
+            depends=["setup.py", *[str(path) for path in [Path("build/flags")] if path.exists()]],
             define_macros=INLINE.get(path.stem, []),
             extra_compile_args=compile_args,
             extra_link_args=SANITIZERS if KIND == "sanitized" else [],

@@ -1,4 +1,4 @@
-"""Draws the result rows: next to the loop, next to Esper, the effect of the sizes of batches and streams, memory in the long run."""
+"""Draws the result rows: next to the loop and to other engines, the effect of sizes (batches, streams, domains, windows), memory."""
 
 from __future__ import annotations
 
@@ -23,6 +23,11 @@ def draw(rows: list[Row], out: Path) -> None:
             draw_lengths(row, out / "lengths.png")
         if "w1_rates" in row.numbers:
             draw_peers(row, out / "w1.png")
+        if "domain_sizes" in row.numbers:
+            draw_domains(row, out / "domains.png")
+        if "window_sizes" in row.numbers:
+            draw_windows(row, out / "windows.png")
+    draw_joins([row for row in rows if "join_rates" in row.numbers], out)
 
 
 def draw_loop(rows: list[Row], path: Path) -> None:
@@ -56,6 +61,34 @@ def draw_lengths(row: Row, path: Path) -> None:
     finish(figure, axes, "Query 7, 100 names, planning not counted", path)
 
 
+def draw_domains(row: Row, path: Path) -> None:
+    figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
+    curve(axes, row.numbers["domain_sizes"], row.numbers["rates"])
+    axes.set_xlabel("values of attr1")
+    finish(figure, axes, "SEQ(A, B, C) on attr1, window of 10,000", path)
+
+
+def draw_windows(row: Row, path: Path) -> None:
+    figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
+    curve(axes, row.numbers["window_sizes"], row.numbers["rates"])
+    axes.set_xlabel("window in ticks, one event a tick")
+    finish(figure, axes, "SEQ(A, B, C) on attr1, 10,000 values", path)
+
+
+def draw_joins(rows: list[Row], out: Path) -> None:
+    for name in dict.fromkeys(row.numbers["duckdb_workload"] for row in rows):
+        measured = [row.numbers for row in rows if row.numbers["duckdb_workload"] == name]
+        sizes = [numbers["n_events"] for numbers in measured]
+        figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
+        curve(axes, sizes, [numbers["rate"] for numbers in measured], "Keuka")
+        for kind, line in (("bucketed", "s--"), ("plain", "o:")):
+            axes.plot(sizes, [numbers["join_rates"][kind] for numbers in measured], line, color=OTHERS, label=f"DuckDB, {kind} join")
+        axes.set_ylim(0, 1.2 * max(max(numbers["rate"], *numbers["join_rates"].values()) for numbers in measured))
+        axes.legend(frameon=False)
+        axes.set_xlabel("events")
+        finish(figure, axes, f"{name} on one thread", out / f"{name.lower()}_duckdb.png")
+
+
 def bars(axes: Any, labels: list[str], values: list[float], colors: list[str]) -> None:
     drawn = axes.barh(labels, values, color=colors, height=0.7)
     axes.bar_label(drawn, fmt="%.1f", padding=3)
@@ -63,8 +96,8 @@ def bars(axes: Any, labels: list[str], values: list[float], colors: list[str]) -
     axes.invert_yaxis()
 
 
-def curve(axes: Any, sizes: list[int], rates: list[float]) -> None:
-    axes.plot(sizes, rates, "o-", color=OURS)
+def curve(axes: Any, sizes: list[int], rates: list[float], label: str | None = None) -> None:
+    axes.plot(sizes, rates, "o-", color=OURS, label=label)
     for size, rate in zip(sizes, rates, strict=True):
         axes.annotate(f"{rate:.1f}", (size, rate), (0, 7), textcoords="offset points", ha="center", fontsize=9)
     axes.set_xscale("log")

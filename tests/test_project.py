@@ -165,7 +165,7 @@ def run_python(block: Block, expected: str | None, names: dict[str, object], cap
     assert expected is None or same_output(expected, found), f"{block.place} prints\n{found}"
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/cel.md", "docs/engine.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/cel.md", "docs/sase.md", "docs/one_stream.md", "docs/engine.md"])
 def test_every_block_of_the_documentation_does_what_it_says(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import keuka
-from workloads import double_top, k1, w1
+from workloads import double_top, k1, k3, sequences, w1, w2
 
 
 def test_w1_has_its_262_matches():
@@ -28,3 +29,19 @@ def test_both_forms_of_double_top_agree_where_extrema_do_not_overlap():
     by_runs, by_extrema = (keuka.match(path, ticks, time="Time").to_pylist() for path in (double_top.BY_RUNS, double_top.BY_EXTREMA))
     assert len(by_runs) > 100
     assert sorted(map(str, by_runs)) == sorted(map(str, by_extrema))
+
+
+@pytest.mark.parametrize("workload", [w2.W2, w2.W2_DENSE, w2.W3, w2.W3_AFTER], ids=lambda workload: workload.name)
+def test_sorting_finds_the_known_matches_of_a_sequence(workload):
+    events = w2.generate(workload)
+    found = sequences.find(events, workload.steps, w2.WINDOW, ["attr1"])
+    times = [events["ts"].to_numpy()[rows] for rows in found]
+    assert (len(times[0]), sequences.digest(times)) == (workload.n_matches, workload.digest)
+
+
+def test_sorting_finds_what_the_plain_python_loop_finds_in_k3():
+    columns = k3.generate()
+    found = sequences.find(k3.as_table(columns), ("A", "B", "C"), k3.WINDOW, ["key"])
+    expected = [np.array(column) for column in k3.loop(columns)]
+    assert len(found[0]) == k3.N_MATCHES
+    assert np.array_equal(k3.in_order(found), k3.in_order(expected))

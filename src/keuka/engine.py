@@ -30,7 +30,7 @@ from keuka.query import query as as_query
 from keuka.rules import Rule, RuleSpec, check_published, conflict, of_rule, plan_rule, rule_name
 from keuka.run import checkpoints
 from keuka.run.live import Live, Waiting
-from keuka.run.memory import limit_bytes
+from keuka.run.memory import ManyMatchesError, limit_bytes
 from keuka.run.turns import Turn
 from keuka.snapshots import checkpoint, resume
 
@@ -223,9 +223,15 @@ class Engine:
             return self._go_on()
 
     def poll(self) -> Matches:
-        """Lets time go on where it can without new events: after a stream became idle, a rule was removed, a limit raised."""
+        """Lets time go on where it can without new events: after a stream became idle, a rule was removed, a limit raised.
+
+        Where there are more matches than `memory_limit` has room for, each call returns some of them.
+        """
         with self._turn:
-            return self._go_on()
+            try:
+                return self._go_on()
+            except ManyMatchesError:
+                return self._live.delivery.deliver()
 
     def close(self) -> Matches:
         """Lets time go to its end and returns the last matches. No more events can be pushed."""
@@ -372,6 +378,7 @@ class Engine:
     def snapshot(self) -> bytes:
         """The engine between two calls, as bytes: rules, partial matches, events that wait, matches not delivered yet."""
         with self._turn:
+            self._live.check_whole()
             return checkpoints.to_bytes(checkpoint([rule.spec for rule in self._rules.values()], self._live))
 
     def restore(self, snapshot: bytes | bytearray | memoryview) -> None:

@@ -25,7 +25,7 @@ from keuka.events.sources import OpenStream, Stream, open_stream
 from keuka.events.tables import check_shared
 from keuka.explain import explain, explain_text_alone
 from keuka.languages.sets import LANGUAGES, Text, Texts, inputs_of, lower_texts, parameters_of, published_by
-from keuka.plan.planner import Plan, compile_tables, output_names, plan
+from keuka.plan.planner import NDistinct, Plan, compile_tables, output_names, plan
 from keuka.plan.type_column import split_by_type
 from keuka.run.embedded import run
 from keuka.run.trace import Trace, trace
@@ -364,17 +364,25 @@ def prepare(
     program = lower_texts(parsed.texts, types, params or {})
     if type_column is not None:
         program = _by_type(program, opened[0], type_column)
-    planned, tables = compile_program(program, outputs, bool(contributors), header_names(bool(contributors)))
+    planned, tables = compile_program(program, outputs, bool(contributors), header_names(bool(contributors)), known_distinct(opened))
     log.info("planned %s in %.1f ms", listing(output_names(program), 4), 1000 * (clock.perf_counter() - began))
     return Prepared(opened, program, planned, tables)
 
 
-def compile_program(program: Program, outputs: tuple[str, ...] | None, contributors: bool, header: tuple[str, ...]) -> tuple[Plan, Tables]:
+def compile_program(
+    program: Program, outputs: tuple[str, ...] | None, contributors: bool, header: tuple[str, ...], n_distinct: NDistinct
+) -> tuple[Plan, Tables]:
     """The query path from the algebra on, for the wanted outputs; `header` are the columns that results have of their own."""
     chosen = _chosen(outputs, output_names(program))
     _check_header_names(program, chosen, header)
-    planned = plan(program, chosen, contributors=contributors)
+    planned = plan(program, chosen, contributors=contributors, n_distinct=n_distinct)
     return planned, compile_tables(planned)
+
+
+def known_distinct(opened: Iterable[OpenStream]) -> NDistinct:
+    """How many values columns of these streams have; nothing is known of others."""
+    by_name = {stream.name: stream for stream in opened}
+    return lambda stream, column: by_name[stream].n_distinct(column) if stream in by_name else 0
 
 
 def _check_header_names(program: Program, chosen: tuple[str, ...], header: tuple[str, ...]) -> None:

@@ -14,8 +14,9 @@ from keuka.events.delivery import QUERY
 from keuka.events.frontiers import BEGINNING
 from keuka.events.matches import header_names
 from keuka.events.order import one_axis
+from keuka.events.sources import OpenStream
 from keuka.languages.sets import lower_texts
-from keuka.query import Query, compile_program
+from keuka.query import Query, compile_program, known_distinct
 from keuka.run.live import Live, LoadedRule, Published
 
 if TYPE_CHECKING:
@@ -115,7 +116,8 @@ def plan_rule(rule: RuleSpec, live: Live) -> LoadedRule | None:
         return None
     program = lower_texts(rule.query.texts, types, rule.params)
     header = (QUERY, *header_names(rule.contributors))
-    planned, tables = compile_program(program, rule.outputs, rule.contributors, header)
+    known = known_distinct([stream for stream in found.values() if isinstance(stream, OpenStream)])
+    planned, tables = compile_program(program, rule.outputs, rule.contributors, header, known)
     is_bounded = all(stage.automaton.is_bounded for stage in planned.stages)
     return loaded_rule(rule, tables, live, max(live.frontiers.time - 1, BEGINNING), is_bounded)
 

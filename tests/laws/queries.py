@@ -70,7 +70,8 @@ class Program:
     @property
     def most_events(self) -> int:
         """Runs branch at simultaneous events, and combinations multiply: for the slow evaluator streams must be short then."""
-        return min(12 if self.n_folds > 1 else 25, {0: 25, 1: 25, 2: 16, 3: 10, 4: 8}.get(self.n_components, 7))
+        most = {0: 25, 1: 25, 2: 16, 3: 10, 4: 8}.get(self.n_components, 7)
+        return min(12 if self.n_folds > 1 else 25, most, 6 if self.n_components > 1 and "PUBLISH" in self.text else 25)
 
 
 SOURCES = {

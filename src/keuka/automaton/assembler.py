@@ -218,6 +218,8 @@ class Assembler:
 
     def all_in_turn(self, registers: Sequence[int]) -> int:
         """True if all are; a later one counts only if the earlier ones are true (filters one above the other)."""
+        if len(registers) == 1:
+            return registers[0]
         no = self.keep(self._write(Op.LOAD_CONST, self.pool.constant(Literal(False, Type.BOOLEAN))))
         result = registers[-1]
         for earlier in reversed(registers[:-1]):

@@ -164,7 +164,11 @@ def build_stacks(operator: Sequence | Map, rules: StackRules, n_distinct: Callab
         replace(c, first_only=unbounded and c.negated and i == 0 and not any(a.terms for a in absences if a.component == i))
         for i, c in enumerate(components)
     ]
-    places = [Column(i, k, a.type, a.name) for i in sequence.positive for k, a in enumerate(sequence.components[i].input.schema.attributes)]
+    places = [
+        Column(i, k, attribute.type, f"{components[i].name}.{attribute.name}")
+        for i in sequence.positive
+        for k, attribute in enumerate(components[i].schema.attributes)
+    ]
     items = tuple(places) if not isinstance(operator, Map) else tuple([substitute(e, lambda c: places[c.index]) for e in operator.items])
     before = tuple([i - 1 if i > 0 and components[i - 1].negated else None for i in range(len(components))])
     return Stacks(
@@ -263,15 +267,17 @@ def _choose_key(sequence: Sequence, conditions: _Conditions, n_distinct: Callabl
             for one in classes:
                 if other in one and not any(place[0] == i for place in one):
                     one.append(of_negated)
-    candidates = []
-    for number, places in enumerate(classes):
+    candidates: list[Keys] = []
+    for places in classes:
         keys: Keys = {}
         for component, attribute in places:
             keys.setdefault(component, attribute)
         if _begins_a_search(sequence) <= keys.keys():
-            known = max([n_distinct((c, a)) for c, a in keys.items()])
-            candidates.append((len(keys), known, -number, keys))
-    return max(candidates, key=lambda c: c[:3])[3] if candidates else {}
+            candidates.append(keys)
+    most = [keys for keys in candidates if len(keys) == max(map(len, candidates))]
+    if len(most) < 2:
+        return most[0] if most else {}
+    return max(most, key=lambda keys: max([n_distinct(place) for place in keys.items()]))
 
 
 def _begins_a_search(sequence: Sequence) -> set[int]:

@@ -116,6 +116,7 @@ class Delivery:
         self._names: set[str] = set()
         self._steps: list[list[Found]] = []
         self._n_found = 0
+        self.n_bytes = 0  # about what undelivered matches take
         self._nothing: Matches | None = None  # what is delivered while nothing is found; None after rules changed
 
     @property
@@ -146,6 +147,8 @@ class Delivery:
         self._steps.append([(*self._places[rule, output], rows) for rule, output, rows in found])
         n_found = int(sum([rows.num_rows for _, _, rows in found]))
         self._n_found += n_found
+        # A guess, because Arrow's own count costs as much as a small push.
+        self.n_bytes += sum([8 * rows.num_rows * rows.num_columns for _, _, rows in found])
         return n_found
 
     def deliver(self) -> Matches:
@@ -158,6 +161,7 @@ class Delivery:
             return self._nothing
         steps, self._steps = self._steps, []
         n_found, self._n_found = self._n_found, 0
+        self.n_bytes = 0
         if not has_changed:
             return Matches(n_found, self._nothing.queries, self._nothing._results, steps)
         # Rules may have gone since their matches were found.

@@ -7,7 +7,19 @@ machine computes its part of the rows.
 import cython
 from cython.cimports.keuka.kernel.arrow import Words
 from cython.cimports.keuka.kernel.buffers import grow, grow_flags
-from cython.cimports.keuka.kernel.bytecode import CHUNK, IS_ERROR, IS_NULL, Column, canonical_double, evaluate
+from cython.cimports.keuka.kernel.bytecode import (
+    CHUNK,
+    END,
+    EQ_I,
+    IS_ERROR,
+    IS_NULL,
+    LOAD_CONST,
+    LOAD_EVENT,
+    MOVE,
+    Column,
+    canonical_double,
+    evaluate,
+)
 from cython.cimports.keuka.kernel.hashing import HASH_SEED, mix
 from cython.cimports.keuka.kernel.machine import Machine, Result, Status, View, overflow
 from cython.cimports.libc.stdint import int32_t, int64_t, uint8_t, uint64_t
@@ -194,6 +206,11 @@ def compute_derived(machine: Machine, leader: Machine, column: int64_t, low: int
     row: int64_t = low
     lanes: int64_t
     i: int64_t
+    if is_equality(code):
+        compare_with_constant(
+            cython.address(leader.columns[code[2]]), machine.constants[code[7]], values + low, flags + low, low, high - low
+        )
+        return Status.FINE
     machine.wide.columns = leader.columns
     machine.wide.starts = leader.streams[stream].view.starts
     machine.wide.ends = leader.streams[stream].view.ends
@@ -212,6 +229,40 @@ def compute_derived(machine: Machine, leader: Machine, column: int64_t, low: int
             if flags[i] == IS_ERROR:
                 return overflow(machine, program, cython.address(leader.streams[stream].view), i)
     return Status.FINE
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def is_equality(code: cython.pointer(cython.const[int32_t])) -> cython.bint:
+    """Is it the program of `column = constant`? Tests of a type column are all of this kind, and there is one for each component."""
+    return (
+        code[0] == LOAD_EVENT and code[5] == LOAD_CONST and code[10] == EQ_I and code[15] == MOVE and code[20] == END
+        and code[12] == code[1] and code[13] == code[6] and code[17] == code[11]
+    )  # fmt: skip
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def compare_with_constant(
+    column: cython.pointer(Column),
+    constant: int64_t,
+    values: cython.pointer(int64_t),
+    flags: cython.pointer(uint8_t),
+    first: int64_t,
+    n: int64_t,
+) -> cython.void:
+    """What the program would do in four passes, in one: a third of the time."""
+    given: cython.pointer(cython.const[int64_t]) = column.values + first
+    i: int64_t
+    for i in range(n):
+        values[i] = given[i] == constant
+    if column.flags == cython.NULL:
+        memset(flags, 0, n)
+    else:
+        memcpy(flags, column.flags + first, n)
 
 
 @cython.cfunc

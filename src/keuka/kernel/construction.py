@@ -6,7 +6,7 @@ and go on later.
 """
 
 import cython
-from cython.cimports.keuka.kernel.buffers import Buffer, push, push_flag
+from cython.cimports.keuka.kernel.buffers import Buffer, grow, grow_flags, push
 from cython.cimports.keuka.kernel.bytecode import IS_ERROR, Column, Frame, evaluate_one
 from cython.cimports.keuka.kernel.epochs import look_for_signals, push_times
 from cython.cimports.keuka.kernel.machine import SIGNALS_AFTER, Fault, Machine, Result, Status, View
@@ -65,6 +65,7 @@ from cython.cimports.keuka.kernel.stacks import (
     is_past,
     top_before,
 )
+from cython.cimports.keuka.kernel.system import prefetch
 from cython.cimports.libc.stdint import INT64_MAX, INT64_MIN, int64_t, uint8_t, uint64_t
 
 
@@ -107,6 +108,7 @@ def begin_search(
     seq.own = tops
     seq.alive[0] = all_alternatives(seq)
     seq.failed[0] = 0
+    seq.since[0] = bound.start
     passed: cython.int = passes(machine, seq, 0)
     if passed <= 0:
         return Status.FINE if passed == 0 else Status.NO_MEMORY
@@ -271,9 +273,17 @@ def search(machine: Machine, seq: cython.pointer(Sequence)) -> Status:
     result: cython.pointer(Result) = cython.address(machine.streams[seq.stream].result)
     passed: cython.int
     status: Status
+    plain: cython.bint = is_plain(machine, seq)
     while level >= seq.floor:
         row = seq.levels + (seq.search + level) * LEVEL_WORDS
         ring = seq.rings + row[LEVEL_COMPONENT]
+        if plain and level == seq.n_positive - 1 and level > 0 and (seq.alive[level - 1] & ~seq.failed[level - 1]) != 0:
+            status = emit_plain(machine, seq, ring, row[LEVEL_COMPONENT])
+            if status != Status.FINE:
+                seq.level = level
+                return status
+            level -= 1
+            continue
         if seq.cursor[level] < ring.tail:
             level -= 1
             continue
@@ -282,26 +292,30 @@ def search(machine: Machine, seq: cython.pointer(Sequence)) -> Status:
             level -= 1
             continue
         seq.cursor[level] = words[EVENT_BELOW]
+        prefetch(event_at(ring, words[EVENT_BELOW]))
         if not fits(seq, level, words[EVENT_END]):
             continue
         bind(seq, row[LEVEL_COMPONENT], words)
         if level == 0:
             seq.alive[0] = all_alternatives(seq)
             seq.failed[0] = 0
+            seq.since[0] = words[EVENT_START]
         else:
             seq.alive[level] = seq.alive[level - 1]
             seq.failed[level] = seq.failed[level - 1]
+            seq.since[level] = min(seq.since[level - 1], words[EVENT_START])
         seq.n_bound += 1
         machine.work += 1
         if machine.work >= SIGNALS_AFTER:
             status = look_for_signals(machine)
             if status != Status.FINE:
                 return status
-        passed = passes(machine, seq, level)
-        if passed <= 0:
-            if passed < 0:
-                return Status.NO_MEMORY
-            continue
+        if row[LEVEL_N_TESTS] + row[LEVEL_N_ABSENCES] > 0:
+            passed = passes(machine, seq, level)
+            if passed <= 0:
+                if passed < 0:
+                    return Status.NO_MEMORY
+                continue
         if level < seq.n_positive - 1:
             level += 1
             enter(seq, level)
@@ -313,6 +327,76 @@ def search(machine: Machine, seq: cython.pointer(Sequence)) -> Status:
             seq.level = level
             return Status.MORE
     return Status.FINE
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def is_plain(machine: Machine, seq: cython.pointer(Sequence)) -> cython.bint:
+    """Is every event that the last level finds a match, with values as they are?"""
+    row: cython.pointer(cython.const[int64_t]) = seq.levels + (seq.search + seq.n_positive - 1) * LEVEL_WORDS
+    i: int64_t
+    if seq.program >= 0 or machine.track or row[LEVEL_N_TESTS] > 0 or not seq.settings & ORDERED:
+        return False
+    for i in range(row[LEVEL_N_ABSENCES]):
+        if not seq.absences[(row[LEVEL_ABSENCES] + i) * ABSENT_WORDS + ABSENT_BOUNDS]:
+            return False
+    return seq.by_deadline or (seq.settings & WINDOW_EARLY) != 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def emit_plain(machine: Machine, seq: cython.pointer(Sequence), ring: cython.pointer(Ring), component: int64_t) -> Status:
+    """What `search` would do at the last level, without binding the events: twice as fast, and most of the time of many matches."""
+    level: int64_t = seq.n_positive - 1
+    result: cython.pointer(Result) = cython.address(machine.streams[seq.stream].result)
+    words: cython.pointer(int64_t)
+    flags: cython.pointer(uint8_t)
+    number: int64_t = seq.cursor[level]
+    low: int64_t = seq.low[level]
+    high: int64_t = seq.bound[seq.levels[(seq.search + level - 1) * LEVEL_WORDS + LEVEL_COMPONENT]].end
+    first: int64_t = seq.components[component * COMPONENT_WORDS + FIRST_SLOT]
+    n: int64_t = result.ends.size
+    n_before: int64_t = n
+    slot: int64_t
+    i: int64_t
+    while number >= ring.tail:
+        words = event_at(ring, number)
+        if words[EVENT_END] <= low:
+            break
+        number = words[EVENT_BELOW]
+        prefetch(event_at(ring, number))
+        if words[EVENT_END] >= high:
+            continue
+        if n == 0 and not (push(cython.address(machine.touched), seq.stream) and push(cython.address(machine.filled), seq.stream)):
+            return Status.NO_MEMORY
+        if n == result.ends.capacity and not reserve_rows(result, 2 * n + 1024):
+            return Status.NO_MEMORY
+        flags = cython.cast(cython.pointer(uint8_t), words + EVENT_HEADER + ring.n_slots)
+        result.starts.data[n] = min(seq.since[level - 1], words[EVENT_START])
+        result.ends.data[n] = seq.tick
+        for i in range(result.n_columns):
+            slot = seq.items[i] - first
+            if 0 <= slot < ring.n_slots:
+                result.columns[i].data[n] = words[EVENT_HEADER + slot]
+                result.flags[i].data[n] = flags[slot]
+            else:
+                result.columns[i].data[n] = seq.values[seq.items[i]]
+                result.flags[i].data[n] = seq.flags[seq.items[i]]
+        n += 1
+        result.ends.size = n
+        if n >= MATCH_CHUNK and not seq.is_read:
+            break
+    seq.n_matches += n - n_before
+    seq.n_bound += n - n_before
+    seq.cursor[level] = number
+    machine.work += 1 + n - n_before
+    if machine.work >= SIGNALS_AFTER:
+        status: Status = look_for_signals(machine)
+        if status != Status.FINE:
+            return status
+    return Status.MORE if n >= MATCH_CHUNK and not seq.is_read else Status.FINE
 
 
 @cython.cfunc
@@ -467,15 +551,8 @@ def emit_match(machine: Machine, seq: cython.pointer(Sequence), level: int64_t) 
     values: cython.pointer(cython.const[int64_t]) = seq.values
     flags: cython.pointer(cython.const[uint8_t]) = seq.flags
     i: int64_t
-    component: int64_t
     node: int64_t = -1
-    start: int64_t = INT64_MAX
-    first: int64_t = INT64_MAX
-    for i in range(seq.n_positive):
-        component = seq.levels[(seq.search + i) * LEVEL_WORDS + LEVEL_COMPONENT]
-        start = min(start, seq.bound[component].start)
-        first = min(first, seq.bound[component].end)
-    if not seq.by_deadline and not seq.settings & WINDOW_EARLY and is_past(first, seq.tick, seq.within):
+    if not seq.by_deadline and not seq.settings & WINDOW_EARLY and is_past(first_end(seq), seq.tick, seq.within):
         return Status.FINE
     if (seq.alive[level] & ~seq.failed[level]) == 0:
         return fault(machine, seq, seq.fault_program)
@@ -493,21 +570,48 @@ def emit_match(machine: Machine, seq: cython.pointer(Sequence), level: int64_t) 
         node = match_node(machine, seq)
         if node < 0:
             return Status.NO_MEMORY
-    if result.ends.size == 0 and not (
-        push(cython.address(machine.touched), seq.stream) and push(cython.address(machine.filled), seq.stream)
-    ):
+    n: int64_t = result.ends.size
+    if n == 0 and not (push(cython.address(machine.touched), seq.stream) and push(cython.address(machine.filled), seq.stream)):
         return Status.NO_MEMORY
-    if not push(cython.address(result.starts), start) or not push(cython.address(result.ends), seq.tick):
+    if n == result.ends.capacity and not reserve_rows(result, 2 * n + 1024):
         return Status.NO_MEMORY
-    if machine.track and not push(cython.address(result.lineage), node):
-        return Status.NO_MEMORY
+    result.starts.data[n] = seq.since[level]
+    result.ends.data[n] = seq.tick
+    if machine.track:
+        result.lineage.data[n] = node
     for i in range(result.n_columns):
-        if not push(cython.address(result.columns[i]), values[seq.items[i]]):
-            return Status.NO_MEMORY
-        if not push_flag(cython.address(result.flags[i]), flags[seq.items[i]]):
-            return Status.NO_MEMORY
+        result.columns[i].data[n] = values[seq.items[i]]
+        result.flags[i].data[n] = flags[seq.items[i]]
+    # The other buffers have as many rows as this one.
+    result.ends.size = n + 1
     seq.n_matches += 1
     return Status.FINE
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def first_end(seq: cython.pointer(Sequence)) -> int64_t:
+    """When the earliest of the bound events ended."""
+    end: int64_t = INT64_MAX
+    i: int64_t
+    for i in range(seq.n_positive):
+        end = min(end, seq.bound[seq.levels[(seq.search + i) * LEVEL_WORDS + LEVEL_COMPONENT]].end)
+    return end
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def reserve_rows(result: cython.pointer(Result), n: int64_t) -> cython.bint:
+    """Room for so many matches; the ends last, by which the others are known to have it."""
+    c: int64_t
+    if not grow(cython.address(result.starts), n) or not grow(cython.address(result.lineage), n):
+        return False
+    for c in range(result.n_columns):
+        if not grow(cython.address(result.columns[c]), n) or not grow_flags(cython.address(result.flags[c]), n):
+            return False
+    return grow(cython.address(result.ends), n)
 
 
 @cython.cfunc

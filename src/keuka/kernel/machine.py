@@ -7,6 +7,7 @@ is its own.
 
 import cython
 import numpy as np
+import pyarrow as pa
 from cython.cimports.keuka.kernel.buffers import copy_flags, copy_words, grow, push
 from cython.cimports.keuka.kernel.construction import next_deadline
 from cython.cimports.keuka.kernel.instances import HEADER, Entry, clear
@@ -29,6 +30,11 @@ def enlarged(data: cython.p_void, n_old: int64_t, n_new: int64_t, size: int64_t)
         raise MemoryError("no memory for the automata")
     memset(grown + n_old * size, 0, (n_new + 1 - n_old) * size)
     return grown
+
+
+def fresh(n_words: int):
+    """An array from Arrow's memory, which keeps what results gave back: with pages from the system matches cost a fifth more."""
+    return np.frombuffer(pa.allocate_buffer(8 * n_words), np.int64)
 
 
 @cython.cfunc
@@ -314,12 +320,13 @@ class Machine:
         seq.bound = cython.cast(cython.pointer(Bound), calloc(seq.n_components, cython.sizeof(Bound)))
         seq.cursor = cython.cast(cython.pointer(int64_t), calloc(seq.n_positive, 8))
         seq.low = cython.cast(cython.pointer(int64_t), calloc(seq.n_positive, 8))
+        seq.since = cython.cast(cython.pointer(int64_t), calloc(seq.n_positive, 8))
         seq.alive = cython.cast(cython.pointer(uint64_t), calloc(seq.n_positive, 8))
         seq.failed = cython.cast(cython.pointer(uint64_t), calloc(seq.n_positive, 8))
         if (
             seq.rings == cython.NULL or seq.port_rows == cython.NULL or seq.shared == cython.NULL or seq.nothing == cython.NULL
             or seq.values == cython.NULL or seq.flags == cython.NULL or seq.bound == cython.NULL or seq.cursor == cython.NULL
-            or seq.low == cython.NULL or seq.alive == cython.NULL or seq.failed == cython.NULL
+            or seq.low == cython.NULL or seq.since == cython.NULL or seq.alive == cython.NULL or seq.failed == cython.NULL
         ):  # fmt: skip
             free_sequence(seq)
             raise MemoryError("no memory for a sequence")
@@ -415,7 +422,7 @@ class Machine:
         result: cython.pointer(Result) = cython.address(self.streams[stream].result)
         n: int64_t = result.ends.size
         c: int64_t
-        words = np.empty((result.n_columns + 2, n), np.int64)
+        words = fresh((result.n_columns + 2) * n).reshape(result.n_columns + 2, n)
         view: int64_t[:, ::1] = words
         if n > 0:
             memcpy(cython.address(view[0, 0]), result.starts.data, n * 8)

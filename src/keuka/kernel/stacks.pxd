@@ -150,6 +150,7 @@ cdef struct Sequence:
     int64_t* cursor       # by level: the event to look at next
     int64_t* low          # by level: events that end here or earlier are too old
     uint64_t* alive       # by level: alternatives that can still be satisfied
+    int64_t* since        # by level: the smallest start so far
     uint64_t* failed      # by level: those of them in which something could not be calculated
     int64_t fault_program
     bint is_searching

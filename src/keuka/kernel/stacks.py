@@ -252,6 +252,7 @@ def free_sequence(seq: cython.pointer(Sequence)) -> cython.void:
     free(seq.bound)
     free(seq.cursor)
     free(seq.low)
+    free(seq.since)
     free(seq.alive)
     free(seq.failed)
     memset(seq, 0, cython.sizeof(Sequence))

@@ -7,6 +7,15 @@ cdef struct Entry:
     uint64_t hash
     uint64_t prefix # its first eight bytes; short texts are compared without looking at `blob`
 
+cpdef enum:
+    KNOWN_BITS = 10
+    N_KNOWN = 1024
+
+cdef struct Known:   # a text of up to eight bytes
+    uint64_t prefix
+    int64_t length
+    int64_t code
+
 cdef class StringTable:
     cdef Entry* entries       # (capacity,) by code
     cdef int64_t n_codes      # codes ever given out, free ones included

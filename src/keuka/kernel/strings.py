@@ -6,10 +6,10 @@ Functions that make text return -1 when memory is out; the caller turns that int
 
 import cython
 import numpy as np
-from cython.cimports.keuka.kernel.hashing import HASH_FINISH, HASH_SEED, mix
+from cython.cimports.keuka.kernel.hashing import HASH_FINISH, HASH_SEED, HASH_STEP, mix
 from cython.cimports.libc.stdint import int32_t, int64_t, uint8_t, uint64_t
 from cython.cimports.libc.stdlib import free, malloc, realloc
-from cython.cimports.libc.string import memcmp, memcpy
+from cython.cimports.libc.string import memcmp, memcpy, memset
 
 
 @cython.cfunc
@@ -189,6 +189,12 @@ class StringTable:
         size: int64_t = data.shape[0]
         empty: cython.char = 0
         text: cython.pointer(cython.const[cython.char]) = cython.address(empty)
+        # The latest short texts, by their bytes: most columns of text have few values, and a row of one then costs a load.
+        known: Known[N_KNOWN]
+        place: int64_t = 0
+        length: int64_t
+        prefix: uint64_t
+        memset(cython.address(known[0]), 0xFF, N_KNOWN * cython.sizeof(Known))  # no text has this length
         if data.shape[0] > 0:
             text = cython.cast(cython.pointer(cython.const[cython.char]), cython.address(data[0]))
         with cython.nogil:
@@ -199,10 +205,19 @@ class StringTable:
                 if offsets[i] < 0 or offsets[i + 1] < offsets[i] or offsets[i + 1] > size:
                     code = -2
                     break
-                code = self.add(text + offsets[i], offsets[i + 1] - offsets[i], size - offsets[i])
+                length = offsets[i + 1] - offsets[i]
+                if length <= 8:
+                    prefix = first_word(text + offsets[i], length, size - offsets[i])
+                    place = cython.cast(int64_t, (prefix * HASH_STEP) >> (64 - KNOWN_BITS))
+                    if known[place].prefix == prefix and known[place].length == length:
+                        codes[i] = known[place].code
+                        continue
+                code = self.add(text + offsets[i], length, size - offsets[i])
                 if code < 0:
                     break
                 codes[i] = code
+                if length <= 8:
+                    known[place] = Known(prefix=prefix, length=length, code=code)
         if code == -2:
             raise ValueError("the offsets of a text column lie outside its data")
         if code < 0:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,6 +126,7 @@ class Live:
         self._sources: Counter[str] = Counter()  # how many loaded rules read a stream, input or published
         self._wanted: dict[str, tuple[str, ...]] = {}  # what loaded rules read of each input stream
         self.is_full = False  # the limit was reached by the last call
+        self._going: Iterator[list[MatchBatch]] | None = None  # a step in the middle, whose matches did not fit into the limit
         self._n_rows = FEWEST_ROWS  # of the next step, at the most
 
     # -- streams and rules -------------------------------------------------------------------------------------------------
@@ -177,6 +178,7 @@ class Live:
 
     def load(self, rule: LoadedRule) -> None:
         """The rule runs from now on; if it cannot, nothing has changed."""
+        self.check_whole()
         if self.runner is None:
             self.runner = Runner((), rule.axis)
         for source in rule.tables.sources:
@@ -199,6 +201,7 @@ class Live:
 
     def unload(self, name: str) -> None:
         """The rule and its partial matches go. Matches already found are still delivered."""
+        self.check_whole()
         assert self.runner is not None
         rule = self.rules.pop(name)
         for output in rule.tables.outputs:
@@ -306,25 +309,53 @@ class Live:
     def run(self, frontier: int | None = None) -> None:
         """Lets time go on as far as it may, or to a given frontier.
 
-        K518 if more memory is held than allowed; what was not processed then still waits.
+        K518 if more memory is held than allowed, by what waits or by matches; what was not processed then still waits.
         """
+        if self._has_many_matches():
+            return  # what was found goes first
         frontier = self.frontier() if frontier is None else frontier
         if self.is_full:
             self._check_kernel_memory()
         self.is_in_doubt = True
-        while step := self.frontiers.step(frontier, self._wanted, self._n_rows):
-            n_found = self._process(step, last_end(step))
+        while self._begin(frontier):
+            n_found = self._go_on()
             self._n_rows = min(next_rows(self._n_rows, n_found), MOST_ROWS)
             self._check_kernel_memory()
-        if self.runner is not None and self.runner.next_deadline < frontier:
-            self._process({}, frontier - 1)
         self.is_in_doubt = False
         if self.memory_limit is not None and self.n_bytes > self.memory_limit:
             raise self._too_much(False, "the events that were pushed are kept")
 
-    def _process(self, step: dict[str, EventBatch], upto: int) -> int:
-        """Runs whole epochs; returns how many matches there are."""
-        return sum([self._collect(found) for found in self.runner.process(step, upto)]) if self.runner is not None else 0
+    def _begin(self, frontier: int) -> bool:
+        """The next step, unless one is in the middle; False if time has come to the frontier."""
+        if self._going is None and self.runner is not None:
+            if step := self.frontiers.step(frontier, self._wanted, self._n_rows):
+                self._going = self.runner.process(step, last_end(step))
+            elif self.runner.next_deadline < frontier:
+                self._going = self.runner.process({}, frontier - 1)
+        elif self._going is None:
+            while self.frontiers.step(frontier, self._wanted, self._n_rows):
+                pass  # nobody reads them
+        return self._going is not None
+
+    def _go_on(self) -> int:
+        """Runs the step at hand to its end; returns how many matches it had. If they do not fit into the limit it stays in the middle."""
+        assert self._going is not None
+        n_found = 0
+        for found in self._going:
+            n_found += self._collect(found)
+            if self._has_many_matches():
+                self.is_in_doubt = False
+                raise memory.too_many_matches(self.n_matches, self.delivery.n_bytes, self.memory_limit)
+        self._going = None
+        return n_found
+
+    def _has_many_matches(self) -> bool:
+        return self.memory_limit is not None and self.delivery.n_bytes > self.memory_limit
+
+    def check_whole(self) -> None:
+        """Refuse what cannot be done while a step is in the middle."""
+        if self._going is not None:
+            raise memory.too_many_matches(self.n_matches, self.delivery.n_bytes, self.memory_limit)
 
     def _collect(self, found: Sequence[MatchBatch]) -> int:
         """Keeps what was found for the next delivery; returns how many matches there are."""

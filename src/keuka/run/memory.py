@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
+from keuka.diagnostics import Diagnostic
 from keuka.errors import DataError, data_error
 from keuka.run.runner import Usage
 
@@ -31,6 +32,21 @@ def limit_bytes(limit: object) -> int | None:
 def show_bytes(n_bytes: int) -> str:
     unit = next((u for u in ("TB", "GB", "MB", "kB") if n_bytes >= UNITS[u]), "B")
     return f"{n_bytes / UNITS[unit]:.3g} {unit}"
+
+
+class ManyMatchesError(DataError):
+    """K518 for matches that nobody has taken yet: the next call takes them, and goes on."""
+
+
+def too_many_matches(n_matches: Mapping[str, int], n_bytes: int, limit: int | None) -> ManyMatchesError:
+    """Says whose matches they are, and how to get at them."""
+    rule = max(n_matches, key=lambda name: n_matches[name], default="")
+    message = f"matches that were not taken yet hold {show_bytes(n_bytes)}, and the memory_limit of the engine is {show_bytes(limit or 0)}"
+    help = (
+        "`engine.poll()` returns them, and goes on with the rest: call it until it returns none",
+        "a shorter WITHIN, an equivalence test such as `[id]` or more conditions make fewer matches; or raise `engine.memory_limit`",
+    )
+    return ManyMatchesError(Diagnostic("K518", message, label=f"rule `{rule}` has had {n_matches[rule]:,} so far", help=help))
 
 
 def too_much(
