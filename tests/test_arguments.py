@@ -49,7 +49,7 @@ def test_parameters_come_in_a_dict(params: Any) -> None:
 
 @pytest.mark.parametrize("language", [5, [], "sql", ""])
 def test_a_language_is_one_of_those_there_are(language: Any) -> None:
-    with pytest.raises(ValueError, match=r"^unknown language .*; the languages are cel$"):
+    with pytest.raises(ValueError, match=r"^unknown language .*; the languages are cel, sase$"):
         match(language=language)
 
 

@@ -34,13 +34,13 @@ import pyarrow as pa
 from keuka import Engine
 from keuka.automaton.tables import SourceColumns, Tables, from_bytes, to_bytes
 from keuka.errors import KeukaError
-from keuka.events.order import in_order
+from keuka.events.order import EventBatch, in_order
 from keuka.events.sources import Stream, open_stream
 from keuka.query import prepare
 from keuka.run import checkpoints
 from keuka.run.embedded import last_end, run
 from keuka.run.runner import Runner
-from keuka.schema import ARROW_OF, Type
+from keuka.schema import ARROW_OF, MAX_TICK, Type
 
 SECONDS = 60  # of the clock, for one damage: it takes milliseconds, but the machine may be busy
 BYTES = 1 << 30  # that a damage may make the process ask for, beyond what it had
@@ -168,26 +168,52 @@ FROM S NEXT {$2.n % 2 = $1.n % 2 AND DUR < 4} S PUBLISH Pairs;
 SELECT name_1, name, coalesce(price, 0.0) AS price FROM Pairs NEXT {$2.price >= $1.price} Pairs PUBLISH Quartets;
 """
 
+# Absences of all three kinds and alternatives, by a key of text; then in any order, and without a key.
+ABSENCES = """
+SEQ(!T x, S a, !T y, S b, !ANY(S, T) z)
+WHERE [name] AND (a.price < b.price OR a.n + 1 <= b.n) AND y.m > a.n AND z.n > b.n AND x.m <= b.n
+WITHIN 4
+RETURN concat(a.name, upper(b.name)) AS name, a.n + b.n AS n, b.tags AS tags
+PUBLISH Alone;
+UNORDERED(S a, T b, Alone c) WHERE a.n <> c.n OR b.m < 4 WITHIN 6
+"""
+COMBINATIONS = """
+SEQ(ANY(S, T) a, !S x (price > 2.0), ANY(S, T) b, S c) WHERE a.price = c.price AND NOT (b.m = 3 AND x.n = c.n) WITHIN 5;
+SEQ(!S x, S a, T b) WHERE x.name = b.name AND a.n * 2 > b.m
+"""
+NOTES = pa.table({"t": [1, 2, 3, 3, 4, 5, 6], "name": ["a", "a", None, "b", "ä", "a", "b"], "m": [1, 2, 3, None, 5, 3, 4]})
+STREAMS = {"S": EVENTS, "T": NOTES}
+
 
 @functools.cache
 def compiled() -> list[Tables]:
-    """Of one large query with its contributors, and of two small ones with values that pass through."""
-    return [prepare(RUNS, EVENTS, time="t", contributors=True).tables, prepare(PAIRS, EVENTS, time="t").tables]
+    """Of queries with contributors and of others, whose values pass through; of automata and of sequences."""
+    return [
+        prepare(RUNS, EVENTS, time="t", contributors=True).tables,
+        prepare(PAIRS, EVENTS, time="t").tables,
+        prepare(ABSENCES, STREAMS, time="t", contributors=True, language="sase").tables,
+        prepare(COMBINATIONS, STREAMS, time="t", language="sase").tables,
+    ]
 
 
 def use_tables(tables: Tables) -> list[str]:
-    """The matches over eight events: alone over whatever streams the tables are for, then beside a query that they may share with."""
+    """The matches over a few events: alone over whatever streams the tables are for, then beside queries that they may share with."""
     alone = [open_stream(source.name, Stream(stream_for(source), time="the time")) for source in tables.sources]
     found = [str(batch.rows.to_pylist()) for batch in run(tables, alone)]
-    stream = open_stream("S", Stream(EVENTS, time="t"))
-    runner = Runner([stream], stream.type.axis)
-    for name, loaded in (("first", compiled()[0]), ("second", compiled()[1]), ("damaged", tables)):
-        runner.load(name, loaded)
-    for step in in_order([stream], runner.columns(), chunk_rows=3):
-        found += [str(batch.rows.to_pylist()) for found_ in runner.process(step, last_end(step)) for batch in found_]
-    for name in ("first", "damaged", "second"):
+    streams = [open_stream(name, Stream(rows, time="t")) for name, rows in STREAMS.items()]
+    runner = Runner(streams, streams[0].type.axis)
+    for name, loaded in (*enumerate(compiled()), ("damaged", tables)):
+        runner.load(str(name), loaded)
+    for step in in_order(streams, runner.columns(), chunk_rows=3):
+        found += matches(runner, step, last_end(step))
+    found += matches(runner, {}, MAX_TICK)
+    for name in ("0", "2", "damaged", "1", "3"):
         runner.unload(name)
     return found
+
+
+def matches(runner: Runner, step: dict[str, EventBatch], upto: int) -> list[str]:
+    return [str(batch.rows.to_pylist()) for found in runner.process(step, upto) for batch in found]
 
 
 def stream_for(source: SourceColumns) -> pa.Table:
@@ -220,12 +246,13 @@ def repair_tables(data: bytes) -> bytes:
 
 @functools.cache
 def snapshots() -> list[bytes]:
-    """Of engines in the middle of the stream, with contributors and with values that pass through; some events wait."""
+    """Of engines in the middle of the streams, with contributors and with values that pass through; some events wait."""
     found = []
-    for query, contributors in ((RUNS, True), (PAIRS, False)):
+    for query, contributors in ((RUNS, True), (PAIRS, False), (ABSENCES, True), (COMBINATIONS, False)):
         engine = Engine(time="t", contributors=contributors)
-        engine.add(query, name="rule")
-        engine.push("S", EVENTS.slice(0, 5))
+        engine.add(query, name="rule", language="sase" if "SEQ" in query else "cel")
+        for name, rows in STREAMS.items():
+            engine.push(name, rows.slice(0, 5))
         found.append(engine.snapshot())
     return found
 
@@ -237,8 +264,8 @@ def restored(data: bytes) -> Engine:
 
 
 def use_engine(engine: Engine) -> list[object]:
-    found = [str(engine.push("S", EVENTS.slice(5)).to_pylist()), str(engine.close().to_pylist())]
-    return [*found, engine.late]
+    found = [str(engine.push(name, rows.slice(5)).to_pylist()) for name, rows in STREAMS.items()]
+    return [*found, str(engine.close().to_pylist()), engine.late]
 
 
 def repair_snapshot(data: bytes) -> bytes:

@@ -71,7 +71,7 @@ def test_what_a_text_reads_and_publishes():
 
 def test_a_query_from_python():
     query = keuka.sase("SEQ(A a, B b) WHERE a.x = :v PUBLISH P", name="mine.sase")
-    assert (query.language, query.inputs, query.published, query.parameters) == ("sase", ("A", "B"), ("P",), ("v",))
+    assert (query.texts[0].language, query.inputs, query.published, query.parameters) == ("sase", ("A", "B"), ("P",), ("v",))
     with pytest.raises(TypeError, match="must be a str"):
         keuka.sase(3)
     with pytest.raises(keuka.QueryError, match=r"mine\.sase:1:1"):

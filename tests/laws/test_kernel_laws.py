@@ -36,7 +36,7 @@ BEGINNING = -(2**63)
 
 @st.composite
 def streams_for(draw: st.DrawFn, *texts: ProgramText) -> Rows:
-    n = min([text.most_events for text in texts])
+    n = min([text.most_events for text in texts], default=25)
     n = min(n, 12) if sum([text.n_folds for text in texts]) > 1 else n
     return {stream: stream_rows[:n] for stream, stream_rows in draw(rows()).items()}
 

@@ -34,7 +34,7 @@ def examples(draw: st.DrawFn, of: st.SearchStrategy[ProgramText] | None = None) 
 
     The streams are drawn first: hypothesis likes what it draws last to be simple, and nothing matches in empty streams.
     """
-    streams, program = draw(rows()), draw(of or any_programs())
+    streams, program = draw(rows()), draw(any_programs() if of is None else of)
     return program, lowered(program), {stream: stream_rows[: program.most_events] for stream, stream_rows in streams.items()}
 
 

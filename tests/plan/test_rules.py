@@ -11,10 +11,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from keuka.diagnostics import SourceText
+import keuka
 from keuka.explain import algebra_lines
-from keuka.languages.cel.lower import lower
-from keuka.languages.cel.syntax import parse
+from keuka.languages.sets import lower_texts
 from keuka.plan.rules import RULES, optimise
 from keuka.schema import StreamType, TimeAxis, schema_of
 
@@ -30,7 +29,8 @@ def queries(text: str) -> list[str]:
 
 
 def rendered(query: str, rule_name: str) -> tuple[str, bool]:
-    ((_, operator),) = lower((parse(SourceText("<query>", query)),), {"S": STOCK, "R": STOCK}, {}).outputs
+    language = keuka.sase if query.startswith("SEQ") else keuka.cel
+    ((_, operator),) = lower_texts(language(query).texts, {"S": STOCK, "R": STOCK}, {}).outputs
     rule = next(rule for rule in RULES if rule.__name__ == rule_name)
     after, _ = optimise(operator, (rule,))
     before_lines, after_lines = algebra_lines([("query", operator)]), algebra_lines([("query", after)])

@@ -57,6 +57,33 @@ def test_a_long_match_is_interrupted_within_a_second(seconds: float, simultaneou
         assert process.wait(timeout=60) == 0
 
 
+# A trillion combinations, none of which is a match.
+SEARCH = """
+import keuka, pyarrow as pa
+query = keuka.sase("SEQ(S a, S b, S c) WHERE a.n + b.n + c.n < 0")
+falls = pa.table({"t": range(20_000), "n": range(20_000)})
+print("ready", flush=True)
+try:
+    keuka.match(query, falls, time="t")
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+print(len(keuka.match(query, pa.table({"t": [1, 2, 3], "n": [0, 0, -1]}), time="t")), flush=True)
+"""
+
+
+def test_a_long_search_is_interrupted_within_a_second():
+    with started("-c", SEARCH) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(2)
+        process.send_signal(signal.SIGINT)
+        answered, _, _ = select.select([process.stdout], [], [], 1)
+        assert answered
+        assert process.stdout.readline() == "interrupted\n"
+        assert process.stdout.readline() == "1\n"
+        assert process.wait(timeout=60) == 0
+
+
 def test_the_command_is_interrupted_within_a_second_with_exit_code_130(tmp_path: Path):
     pq.write_table(pa.table({"t": range(N_EVENTS), "n": range(N_EVENTS)}), tmp_path / "rises.parquet")
     (tmp_path / "rises.cel").write_text(QUERY)

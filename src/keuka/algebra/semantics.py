@@ -169,7 +169,7 @@ def _combinations(operator: Sequence, streams: list[list[Event]]) -> Iterator[_B
 def _goes_with(operator: Sequence, bound: _Bound, event: Event) -> bool:
     before = list(bound.values())
     is_placed = all(one.end < event.end if operator.ordered else one.end != event.end for one in before)
-    return is_placed and all(abs(event.end - one.end) < operator.within for one in before)
+    return is_placed and (operator.within == MAX_TICK or all(abs(event.end - one.end) < operator.within for one in before))
 
 
 def _first_and_last(bound: _Bound) -> tuple[Event, Event]:

@@ -115,7 +115,7 @@ class Delivery:
         self._places: dict[tuple[str, str], tuple[_Results, str]] = {}  # (rule, output) -> where its matches belong, its name
         self._names: set[str] = set()
         self._steps: list[list[Found]] = []
-        self._n_found = 0
+        self.n_found = 0
         self.n_bytes = 0  # about what undelivered matches take
         self._nothing: Matches | None = None  # what is delivered while nothing is found; None after rules changed
 
@@ -146,7 +146,7 @@ class Delivery:
         """
         self._steps.append([(*self._places[rule, output], rows) for rule, output, rows in found])
         n_found = int(sum([rows.num_rows for _, _, rows in found]))
-        self._n_found += n_found
+        self.n_found += n_found
         # A guess, because Arrow's own count costs as much as a small push.
         self.n_bytes += sum([8 * rows.num_rows * rows.num_columns for _, _, rows in found])
         return n_found
@@ -160,7 +160,7 @@ class Delivery:
         if not self._steps:
             return self._nothing
         steps, self._steps = self._steps, []
-        n_found, self._n_found = self._n_found, 0
+        n_found, self.n_found = self.n_found, 0
         self.n_bytes = 0
         if not has_changed:
             return Matches(n_found, self._nothing.queries, self._nothing._results, steps)
@@ -191,7 +191,7 @@ class Delivery:
         for name in pc.unique(names).to_pylist():
             rows = pending.filter(pc.equal(names, name)).drop_columns([QUERY])
             self._steps.append([(results, name, batch) for batch in rows.to_batches()])
-        self._n_found += pending.num_rows
+        self.n_found += pending.num_rows
         self._nothing = None
 
 

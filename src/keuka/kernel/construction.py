@@ -144,7 +144,7 @@ def next_deadline(seq: cython.pointer(Sequence)) -> int64_t:
     """When the next search begins by itself: the last tick of the oldest first event's window. INT64_MAX if there is none."""
     ring: cython.pointer(Ring) = seq.rings + first_component(seq)
     end: int64_t
-    if not seq.settings & WAITS or ring.tail == ring.head:
+    if not has_first(seq):
         return INT64_MAX
     end = event_at(ring, ring.tail)[EVENT_END]
     return end + (seq.within - 1) if end < 0 or seq.within - 1 <= INT64_MAX - end else INT64_MAX
@@ -155,8 +155,9 @@ def next_deadline(seq: cython.pointer(Sequence)) -> int64_t:
 @cython.nogil
 @cython.exceptval(check=False)
 def has_first(seq: cython.pointer(Sequence)) -> cython.bint:
+    """Is there a first event whose window will end?"""
     ring: cython.pointer(Ring) = seq.rings + first_component(seq)
-    return ring.tail < ring.head
+    return (seq.settings & WAITS) != 0 and ring.tail < ring.head
 
 
 @cython.cfunc
@@ -192,11 +193,11 @@ def top_of(seq: cython.pointer(Sequence), component: int64_t) -> int64_t:
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def ticks_before(tick: int64_t, n: int64_t) -> int64_t:
-    """tick - n, not below the smallest."""
-    if n == INT64_MAX:
+def window_begin(tick: int64_t, within: int64_t) -> int64_t:
+    """The first tick of the window that ends with this one; the smallest of all if the window goes back behind it."""
+    if within == INT64_MAX:
         return INT64_MIN
-    return tick - n if tick >= 0 or tick - INT64_MIN >= n else INT64_MIN
+    return tick - (within - 1) if tick >= 0 or tick - INT64_MIN >= within - 1 else INT64_MIN
 
 
 @cython.cfunc
@@ -213,13 +214,13 @@ def enter(seq: cython.pointer(Sequence), level: int64_t) -> cython.void:
     low: int64_t = INT64_MIN
     if seq.by_deadline:
         end = event_at(seq.rings + seq.root, seq.rings[seq.root].tail)[EVENT_END]
-        low = end
+        low = end if end == INT64_MAX else end + 1
         if level == seq.n_positive - 1:
             number = seq.rings[seq.root].tail
-            low = ticks_before(end, 1)
+            low = end
     else:
         if seq.settings & WINDOW_EARLY:
-            low = ticks_before(seq.tick, seq.within)
+            low = window_begin(seq.tick, seq.within)
         if level > 0 and seq.settings & ORDERED:
             number = seq.bound[row[LEVEL_COMPONENT - LEVEL_WORDS]].rip
     if number == UNKNOWN:
@@ -227,10 +228,7 @@ def enter(seq: cython.pointer(Sequence), level: int64_t) -> cython.void:
     for i in range(row[LEVEL_N_ABSENCES]):
         absence = seq.absences + (row[LEVEL_ABSENCES] + i) * ABSENT_WORDS
         if absence[ABSENT_BOUNDS]:
-            end = latest_absent(seq, absence)
-            # What ended before it, it follows.
-            if end != INT64_MIN:
-                low = max(low, ticks_before(end, 1))
+            low = max(low, latest_absent(seq, absence))  # what ended before it, it follows
     seq.cursor[level] = number
     seq.low[level] = low
 
@@ -288,7 +286,7 @@ def search(machine: Machine, seq: cython.pointer(Sequence)) -> Status:
             level -= 1
             continue
         words = event_at(ring, seq.cursor[level])
-        if words[EVENT_END] <= seq.low[level]:
+        if words[EVENT_END] < seq.low[level]:
             level -= 1
             continue
         seq.cursor[level] = words[EVENT_BELOW]
@@ -363,7 +361,7 @@ def emit_plain(machine: Machine, seq: cython.pointer(Sequence), ring: cython.poi
     i: int64_t
     while number >= ring.tail:
         words = event_at(ring, number)
-        if words[EVENT_END] <= low:
+        if words[EVENT_END] < low:
             break
         number = words[EVENT_BELOW]
         prefetch(event_at(ring, number))
@@ -521,12 +519,12 @@ def is_there(machine: Machine, seq: cython.pointer(Sequence), absence: cython.po
     found: cython.int = NO
     low: int64_t
     if absence[ABSENT_SCOPE] == BEFORE:
-        low = ticks_before(seq.bound[seq.levels[seq.search * LEVEL_WORDS + LEVEL_COMPONENT]].end, seq.within)
+        low = window_begin(seq.bound[seq.levels[seq.search * LEVEL_WORDS + LEVEL_COMPONENT]].end, seq.within)
     else:
         low = seq.bound[component - 1].end
     while number >= ring.tail:
         words = event_at(ring, number)
-        if words[EVENT_END] <= low and not (absence[ABSENT_SCOPE] == BEFORE and seq.within == INT64_MAX):
+        if words[EVENT_END] < low or (words[EVENT_END] == low and absence[ABSENT_SCOPE] != BEFORE):
             break
         if absence[ABSENT_PROGRAM] < 0:
             return YES
@@ -680,14 +678,14 @@ def read_slots(
     values: cython.pointer(int64_t),
     flags: cython.pointer(uint8_t),
 ) -> cython.void:
-    """The values of a row that its component keeps."""
+    """The values of a row that its component keeps. What could not be calculated is no value."""
     columns: cython.pointer(cython.const[int64_t]) = seq.feed_columns + feed[FEED_COLUMNS]
     column: cython.pointer(Column)
     i: int64_t
     for i in range(seq.components[feed[FEED_COMPONENT] * COMPONENT_WORDS + N_SLOTS]):
         column = cython.address(machine.columns[columns[i]])
         values[i] = column.values[row]
-        flags[i] = 0 if column.flags == cython.NULL else column.flags[row]
+        flags[i] = 0 if column.flags == cython.NULL else column.flags[row] != 0
 
 
 @cython.cfunc

@@ -513,7 +513,7 @@ class _Loading:
         read = [self.streams[s] for s in arrays["port"][first_port : first_port + n_ports].tolist()]
         ports = tuple(sorted(set(read)))  # two inputs may be one stream here: both sides of an operator computed alike
         depth = 1 + max(int(forest.stream.rows[s, 2]) for s in ports)
-        if n_starts > 0:
+        if n_starts + n_states > 0:
             self.hold(("group", ports), lambda: forest.add_group(ports, depth))
         first_column, n_columns = arrays["stream"][len(self.streams)].tolist()
         # The types are in the key, and in those of slots, because signatures may lie: then nothing is shared.

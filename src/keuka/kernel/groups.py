@@ -51,6 +51,7 @@ def run(machine: Machine, leader: Machine, shard: int64_t, upto: int64_t) -> Non
     machine.stop = False
     machine.upto = upto
     machine.unit = 0
+    machine.n_shared_nodes = -1
     with cython.nogil:
         machine.reset()
         for i in range(machine.n_sequences):
@@ -114,6 +115,8 @@ def run_units(machine: Machine) -> Status:
         if machine.units[2 * machine.unit] == 0:
             status = run_group(machine, number)
         else:
+            if machine.n_shared_nodes < 0 and not machine.sequences[number].is_read:
+                machine.n_shared_nodes = machine.n_left_nodes = machine.nodes.size // 3
             status = run_sequence(machine, cython.address(machine.sequences[number]))
         if status != Status.FINE:
             return status

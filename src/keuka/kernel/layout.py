@@ -206,7 +206,7 @@ def _check_sequences(tables, size, n_sources, columns):
     _in_range(tables["sequence"][:, 5], 1, 1 << 63, "a window")
     _in_range(tables["sequence"][:, 6], 0, 32, "a setting")
     _in_range(tables["sequence"][:, 7], 1, 65, "a number of alternatives")
-    _in_range(tables["sequence"][:, 8], -1, 6, "the type of a key")
+    _in_range(tables["sequence"][:, 8], -1, 5, "the type of a key")  # row handles are no keys
     _in_range(tables["sequence"][:, 9], -1, size["program"], "a program")
     _in_range(tables["component"][:, :3], 0, 2, "a flag")
     _in_range(tables["feed"][:, 5], 0, 4, "a way of reading")
@@ -254,7 +254,7 @@ def _check_sequence(tables, row, n_sources, columns):
     output = _kinds(tables["column_type"], *tables["stream"][n_sources + operator].tolist())
     items = tables["item"][first_item : first_item + n_items].tolist()
     occurring = [kind if owner in positive else None for kind, owner in zip(slots, owners, strict=True)]
-    found = occurring if program < 0 else _check_program(tables, program, {}, occurring, "registers")
+    found = occurring if program < 0 else _check_program(tables, program, None, occurring, "registers")
     _require(all(0 <= item < len(found) and found[item] is not None for item in items), "an item is not there")
     _require(n_items == len(output) if program < 0 else n_items >= len(output), "a match has the wrong number of columns")
     for kind, item in zip(output, items, strict=False):
@@ -283,7 +283,7 @@ def _check_level(tables, level, sequence, slots, owners):
 
     for program, alternative in tables["test"][first_test : first_test + n_tests].tolist():
         _require(0 <= program < len(tables["program"]) and -1 <= alternative < n_alternatives, "a test is out of range")
-        _require(_check_program(tables, program, {}, readable(()), None) in (_PLAIN, _NULL), "a condition is text")
+        _require(_check_program(tables, program, None, readable(()), None) in (_PLAIN, _NULL), "a condition is text")
     for component, scope, alternative, program, bounds in tables["absence"][first_absence : first_absence + n_absences].tolist():
         _require(0 <= component < len(components) and components[component][0] == 1, "an absence of what occurs")
         _require(-1 <= alternative < n_alternatives and -1 <= program < len(tables["program"]), "an absence is out of range")
@@ -294,7 +294,7 @@ def _check_level(tables, level, sequence, slots, owners):
         _require(bounds == 0 or (bounds == 1 and program < 0 and alternative < 0 and scope != 1), "an absence bounds nothing")
         _require(bounds == 0 or last_bound == component - 1, "an absence bounds another level")
         if program >= 0:
-            kind = _check_program(tables, program, {}, readable({component}), None)
+            kind = _check_program(tables, program, None, readable({component}), None)
             _require(kind in (_PLAIN, _NULL), "a condition is text")
 
 
@@ -303,7 +303,7 @@ def _kinds(types, first, n):
 
 
 def _check_program(tables, program, columns, slots, target):
-    """Follow the kinds of all registers. `slots` is None where there is no instance.
+    """Follow the kinds of all registers. `slots` is None where there is no instance, `columns` where there is no event at hand.
 
     `target` is None for a program over columns or over bound events, whose value's kind comes back, and "registers" if the kinds of all
     its registers do; else where it may emit to (a state, or -1), the kinds of the output, and whether it is the program of a state: that
@@ -337,6 +337,8 @@ def _check_program(tables, program, columns, slots, target):
 
 
 def _check_load(tables, op, index, columns, slots):
+    if op in (Op.LOAD_EVENT, Op.LOAD_DUR):
+        _require(columns is not None, "a program reads an event where there is none")
     if op == Op.LOAD_EVENT:
         _require(index in columns, "a column is out of range")
         return columns[index]

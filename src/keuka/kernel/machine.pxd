@@ -136,6 +136,8 @@ cdef class Machine:
     cdef int64_t upto                  # the batch is all there is up to this tick
     cdef int64_t unit                  # the one at hand
     cdef readonly bint has_more        # the batch goes on when its matches are taken
+    cdef int64_t n_shared_nodes        # made of the batch before the first sequence that nobody reads
+    cdef int64_t n_left_nodes          # by the last sweep between two turns of matches
     cdef bint single                   # has the epoch at hand one event only?
     cdef bint affected                 # what became of the instance at hand
     cdef bint rebound

@@ -9,11 +9,24 @@ import cython
 import numpy as np
 import pyarrow as pa
 from cython.cimports.keuka.kernel.buffers import copy_flags, copy_words, grow, push
-from cython.cimports.keuka.kernel.construction import next_deadline
+from cython.cimports.keuka.kernel.construction import has_first, next_deadline
 from cython.cimports.keuka.kernel.instances import HEADER, Entry, clear
-from cython.cimports.keuka.kernel.stacks import COMPONENT_WORDS, EVENT_HEADER, N_SLOTS, Bound, PortRows, Ring, Sequence, free_sequence
+from cython.cimports.keuka.kernel.stacks import (
+    COMPONENT_WORDS,
+    EVENT_END,
+    EVENT_HEADER,
+    KEPT_FOR,
+    N_SLOTS,
+    Bound,
+    PortRows,
+    Ring,
+    Sequence,
+    event_at,
+    free_sequence,
+    is_past,
+)
 from cython.cimports.keuka.kernel.system import pending_exception
-from cython.cimports.libc.stdint import INT64_MAX, INT64_MIN, int64_t, uint8_t, uint64_t
+from cython.cimports.libc.stdint import INT64_MIN, int64_t, uint8_t, uint64_t
 from cython.cimports.libc.stdlib import calloc, free, realloc
 from cython.cimports.libc.string import memcpy, memset
 
@@ -117,6 +130,7 @@ class Machine:
         """Take over what was loaded and unloaded. Only between batches."""
         if self.version == self.forest.version:
             return
+        self.has_more = False
         self.place_arrays()
         self.grow_arrays()
         self.place_pools()
@@ -490,15 +504,30 @@ class Machine:
                 total += (seq.rings[i].mask + 1) * seq.rings[i].width * 8
         return total
 
-    def next_deadline(self) -> int:
-        """The next tick at which a match can come by itself; INT64_MAX if there is none."""
+    def next_deadline(self):
+        """The next tick at which a match can come by itself; None if there is none."""
+        self.follow()
+        found = [
+            next_deadline(cython.address(self.sequences[i]))
+            for i in range(self.n_sequences)
+            if self.sequences[i].serial != 0 and has_first(cython.address(self.sequences[i]))
+        ]
+        return min(found, default=None)
+
+    def has_old_events(self, now: int64_t) -> bool:
+        """Are there stacked events that can be part of no match any more at this tick?"""
         self.follow()
         i: int64_t
-        deadline: int64_t = INT64_MAX
+        c: int64_t
+        kept_for: int64_t
+        ring: cython.pointer(Ring)
         for i in range(self.n_sequences):
-            if self.sequences[i].serial != 0:
-                deadline = min(deadline, next_deadline(cython.address(self.sequences[i])))
-        return deadline
+            for c in range(self.sequences[i].n_components):
+                ring = self.sequences[i].rings + c
+                kept_for = self.sequences[i].components[c * COMPONENT_WORDS + KEPT_FOR]
+                if ring.tail < ring.head and is_past(event_at(ring, ring.tail)[EVENT_END], now, kept_for):
+                    return True
+        return False
 
     def counters(self, state: int64_t) -> tuple:
         """Of a state: instances that a candidate found, those of them that ended, and those that went on."""

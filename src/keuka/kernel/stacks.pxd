@@ -148,7 +148,7 @@ cdef struct Sequence:
     uint8_t* flags
     Bound* bound          # by component
     int64_t* cursor       # by level: the event to look at next
-    int64_t* low          # by level: events that end here or earlier are too old
+    int64_t* low          # by level: events that ended before this tick are too old
     uint64_t* alive       # by level: alternatives that can still be satisfied
     int64_t* since        # by level: the smallest start so far
     uint64_t* failed      # by level: those of them in which something could not be calculated

@@ -18,6 +18,7 @@ from cython.cimports.keuka.kernel.stacks import (
     EVENT_NODE,
     FIRST_SLOT,
     IS_KEYED,
+    IS_NEGATED,
     Ring,
     Sequence,
     event_at,
@@ -270,11 +271,26 @@ def collect_stacked(seq: cython.pointer(Sequence), slot_type: int64_t, found: cy
 
 def sweep_nodes(machine: Machine) -> "np.ndarray":
     """Forget contributors of no live instance; the (stream, number) pairs of events still held. Call between batches."""
+    machine.follow()
+    keep_nodes(machine, 0)
+    return leaves(machine, 0)
+
+
+def sweep_taken(machine: Machine) -> None:
+    """Forget contributors of matches that were taken, of which there are many; what others still read of this batch stays."""
+    if machine.has_more and machine.nodes.size // 3 >= 2 * machine.n_left_nodes:
+        keep_nodes(machine, machine.n_shared_nodes)
+        machine.n_left_nodes = machine.nodes.size // 3
+
+
+@cython.cfunc
+def keep_nodes(machine: Machine, n_kept: int64_t):
+    """Forget nodes that nothing leads to, but for the first ones."""
     n_nodes: int64_t = machine.nodes.size // 3
     moved = np.full(n_nodes + 1, -1, np.int64)
+    moved[:n_kept] = 0
     place: int64_t[::1] = moved
     i: int64_t
-    machine.follow()
     visit_lineage(machine, place, False)
     # A node is younger than its parts: one pass downwards marks, one upwards moves.
     i = n_nodes - 1
@@ -302,13 +318,16 @@ def sweep_nodes(machine: Machine) -> "np.ndarray":
     visit_lineage(machine, place, True)
     machine.nodes.size = 3 * n
     machine.times.size = 2 * n if machine.by_history else 0
-    return leaves(machine, 0)
 
 
 @cython.cfunc
 def visit_lineage(machine: Machine, place: int64_t[::1], move: cython.bint):
-    """Mark the nodes of all instances, or give the instances their new numbers. Those from before contributors were wanted have none."""
+    """Mark the nodes of all instances, or give the instances their new numbers. Those from before contributors were wanted have none.
+
+    Where a search stopped after a match, the events of that match are bound, and it goes on with them.
+    """
     ring: cython.pointer(Ring)
+    seq: cython.pointer(Sequence)
     s: int64_t
     i: int64_t
     position: int64_t
@@ -337,3 +356,11 @@ def visit_lineage(machine: Machine, place: int64_t[::1], move: cython.bint):
                         words[EVENT_NODE] = place[words[EVENT_NODE]]
                     else:
                         place[words[EVENT_NODE]] = 0
+    if machine.has_more:
+        seq = cython.address(machine.sequences[machine.units[2 * machine.unit + 1]])
+        for i in range(seq.n_components):
+            if not seq.components[i * COMPONENT_WORDS + IS_NEGATED] and seq.bound[i].node >= 0:
+                if move:
+                    seq.bound[i].node = place[seq.bound[i].node]
+                else:
+                    place[seq.bound[i].node] = 0

@@ -33,6 +33,7 @@ from keuka.schema import StreamType, TimeAxis
 
 log = logging.getLogger("keuka")
 
+MANY_MATCHES = 131_072  # as many as the kernel gives at a time
 # Up to so many rows are copied to go through the kernel in one call instead of two, because a call has its price.
 FEW_ROWS = 4_096
 
@@ -330,12 +331,18 @@ class Live:
         if self._going is None and self.runner is not None:
             if step := self.frontiers.step(frontier, self._wanted, self._n_rows):
                 self._going = self.runner.process(step, last_end(step))
-            elif self.runner.next_deadline < frontier:
+            elif self._has_work(frontier - 1):
                 self._going = self.runner.process({}, frontier - 1)
         elif self._going is None:
             while self.frontiers.step(frontier, self._wanted, self._n_rows):
                 pass  # nobody reads them
         return self._going is not None
+
+    def _has_work(self, tick: int) -> bool:
+        """Is there something to be done up to a tick without events?"""
+        assert self.runner is not None
+        deadline = self.runner.next_deadline
+        return tick >= BEGINNING and ((deadline is not None and deadline <= tick) or self.runner.has_old_events(tick))
 
     def _go_on(self) -> int:
         """Runs the step at hand to its end; returns how many matches it had. If they do not fit into the limit it stays in the middle."""
@@ -345,17 +352,18 @@ class Live:
             n_found += self._collect(found)
             if self._has_many_matches():
                 self.is_in_doubt = False
-                raise memory.too_many_matches(self.n_matches, self.delivery.n_bytes, self.memory_limit)
+                raise memory.too_many_matches(self.n_matches, self.memory_limit)
         self._going = None
         return n_found
 
     def _has_many_matches(self) -> bool:
-        return self.memory_limit is not None and self.delivery.n_bytes > self.memory_limit
+        """Do matches that were not taken hold more than allowed? So many that a call would return anyway are always allowed."""
+        return self.memory_limit is not None and self.delivery.n_bytes > self.memory_limit and self.delivery.n_found >= MANY_MATCHES
 
     def check_whole(self) -> None:
         """Refuse what cannot be done while a step is in the middle."""
         if self._going is not None:
-            raise memory.too_many_matches(self.n_matches, self.delivery.n_bytes, self.memory_limit)
+            raise memory.too_many_matches(self.n_matches, self.memory_limit)
 
     def _collect(self, found: Sequence[MatchBatch]) -> int:
         """Keeps what was found for the next delivery; returns how many matches there are."""

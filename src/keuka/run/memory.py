@@ -38,10 +38,10 @@ class ManyMatchesError(DataError):
     """K518 for matches that nobody has taken yet: the next call takes them, and goes on."""
 
 
-def too_many_matches(n_matches: Mapping[str, int], n_bytes: int, limit: int | None) -> ManyMatchesError:
+def too_many_matches(n_matches: Mapping[str, int], limit: int | None) -> ManyMatchesError:
     """Says whose matches they are, and how to get at them."""
     rule = max(n_matches, key=lambda name: n_matches[name], default="")
-    message = f"matches that were not taken yet hold {show_bytes(n_bytes)}, and the memory_limit of the engine is {show_bytes(limit or 0)}"
+    message = f"a step of the engine has more matches than its memory_limit of {show_bytes(limit or 0)} holds, and is only partly done"
     help = (
         "`engine.poll()` returns them, and goes on with the rest: call it until it returns none",
         "a shorter WITHIN, an equivalence test such as `[id]` or more conditions make fewer matches; or raise `engine.memory_limit`",

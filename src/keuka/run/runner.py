@@ -219,9 +219,13 @@ class Runner:
     # -- one step ----------------------------------------------------------------------------------------------------------
 
     @property
-    def next_deadline(self) -> int:
-        """The next tick at which a match can come without an event; the end of time if there is none."""
-        return int(min([machine.next_deadline() for machine in self.machines]))
+    def next_deadline(self) -> int | None:
+        """The next tick at which a match can come without an event; None if there is none."""
+        return min([tick for machine in self.machines if (tick := machine.next_deadline()) is not None], default=None)
+
+    def has_old_events(self, now: int) -> bool:
+        """Are there events that can be part of no match any more at this tick? Steps without events forget them, too."""
+        return any(machine.has_old_events(now) for machine in self.machines)
 
     def process(self, step: dict[str, EventBatch], upto: int) -> Iterator[list[MatchBatch]]:
         """Run whole epochs of all streams: all that there is up to a tick, itself included. A query with many matches has them in turns."""
@@ -235,6 +239,9 @@ class Runner:
             self._run(inputs, upto)
             while any(machine.has_more for machine in self.machines):
                 yield self._matches()
+                if self.forest.tracking:
+                    for machine in self.machines:
+                        upkeep.sweep_taken(machine)
                 self._go_on()
         except Overflow as error:
             raise self._overflow(error, step) from None

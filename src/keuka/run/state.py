@@ -320,8 +320,10 @@ def _arriving_stacks(
     runner: Runner, tables: Mapping[str, pa.Table], handles: Callable[[Int64Array], Int64Array], n_nodes: int
 ) -> dict[int, list[Int64Array]]:
     """By sequence and component the events that a snapshot has of it."""
+    tracked = {number for query in runner.forest.tracking for number in runner.forest.sequences_of(query)}
     found = {}
     for number in _sequences(runner):
+        first_node = 0 if number in tracked else -1
         arrays = runner.forest.sequences[number]
         all_rows = []
         for component in range(arrays.n_components):
@@ -338,7 +340,7 @@ def _arriving_stacks(
                 _require(column.null_count == 0, "a key is null")
                 rows[:, _KEY] = _to_words(runner, _as_key(column), arrays.key_type, None)
             node = rows[:, _NODE]
-            _require(len(rows) == 0 or -1 <= node.min() <= node.max() < n_nodes, "contributors are missing")
+            _require(len(rows) == 0 or first_node <= node.min() <= node.max() < n_nodes, "contributors are missing")
             node[node >= 0] += runner.machines[0].n_nodes
             all_rows.append(rows)
         found[number] = all_rows

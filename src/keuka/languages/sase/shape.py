@@ -97,7 +97,7 @@ def _checked(window: Value, value: object, axis: TimeAxis) -> int:
         raise QueryError(Diagnostic("K311", "a window must be longer than nothing", window.span, f"{value.value} ticks", (help,)))
     if isinstance(window, Number) and axis.tick_us == 1:
         log.warning("`WITHIN %s` has no unit: that is %s microseconds", window.digits, window.digits)
-    return value.value
+    return min(value.value, MAX_TICK - 1)  # the largest number says that there is no window
 
 
 def _no_column(reference: Reference) -> Column:
