@@ -63,14 +63,14 @@ def draw_lengths(row: Row, path: Path) -> None:
 
 def draw_domains(row: Row, path: Path) -> None:
     figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
-    curve(axes, row.numbers["domain_sizes"], row.numbers["rates"])
+    two_curves(axes, row.numbers["domain_sizes"], row.numbers["rates"])
     axes.set_xlabel("values of attr1")
     finish(figure, axes, "SEQ(A, B, C) on attr1, window of 10,000", path)
 
 
 def draw_windows(row: Row, path: Path) -> None:
     figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
-    curve(axes, row.numbers["window_sizes"], row.numbers["rates"])
+    two_curves(axes, row.numbers["window_sizes"], row.numbers["rates"])
     axes.set_xlabel("window in ticks, one event a tick")
     finish(figure, axes, "SEQ(A, B, C) on attr1, 10,000 values", path)
 
@@ -94,6 +94,12 @@ def bars(axes: Any, labels: list[str], values: list[float], colors: list[str]) -
     axes.bar_label(drawn, fmt="%.1f", padding=3)
     axes.margins(x=0.08)
     axes.invert_yaxis()
+
+
+def two_curves(axes: Any, sizes: list[int], rates: dict[str, list[float]]) -> None:
+    curve(axes, sizes, rates["as planned"])
+    axes.plot(sizes, rates["no stacks"], marker="o", color=OTHERS)
+    axes.annotate("without active instance stacks", (sizes[-1], rates["no stacks"][-1]), (-4, -14), textcoords="offset points", ha="right")
 
 
 def curve(axes: Any, sizes: list[int], rates: list[float], label: str | None = None) -> None:

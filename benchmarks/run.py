@@ -1,4 +1,4 @@
-"""What `make bench` runs: speed and memory of the engine, next to plain Python and to Esper where these can do the same.
+"""What `make bench` runs: speed and memory of the engine, next to plain Python, DuckDB, Esper and Flink where these can do the same.
 
 Every result is compared with a known answer before its time counts. Writes results.json, table.md and plots to out/bench.
 """
@@ -17,8 +17,11 @@ import keuka
 import plots
 from measure import OUT, Row
 from parts.engine import pushed_batches, two_threads
+from parts.experiments import domain_sizes, other_experiments, window_sizes
 from parts.patterns import double_tops, planning, query_7
 from parts.peers import workload_1
+from parts.rivals import java_engines
+from parts.sequences import next_to_duckdb, sequence_of_three
 from parts.sizes import batch_sizes, stream_lengths, streamed_file
 from parts.state import live_instances, text_keys
 
@@ -29,6 +32,12 @@ PARTS: tuple[Callable[[], list[Row]], ...] = (
     two_threads,
     stream_lengths,
     workload_1,
+    sequence_of_three,
+    next_to_duckdb,
+    java_engines,
+    domain_sizes,
+    window_sizes,
+    other_experiments,
     live_instances,
     text_keys,
     planning,

@@ -513,3 +513,15 @@ def test_trace_speaks_of_options(capsys):
     assert "... and 5 more events; `--limit` shows more" in capsys.readouterr().out
     assert main(["trace", "rise.cel", "ticks.csv", "--key", "IBM", "--key", "DELL"]) == 3
     assert "name them: `--key Name=...`" in capsys.readouterr().err
+
+
+def test_a_type_column_says_which_stream_each_row_belongs_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "theft.sase").write_text("SEQ(Shelf s, !Counter c, Exit e) WHERE [tag] RETURN s.tag")
+    (tmp_path / "readings.csv").write_text("t,reader,tag\n1,Shelf,7\n2,Shelf,8\n3,Counter,8\n4,Exit,7\n5,Exit,8\n")
+    files = [str(tmp_path / "theft.sase"), str(tmp_path / "readings.csv"), "--time", "t"]
+    assert main(["match", *files, "--type-column", "reader", "--out", "-", "--format", "csv"]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == ["7,1,4"]
+    assert main(["explain", *files, "--type-column", "reader"]) == 0
+    assert "no c between s and e" in capsys.readouterr().out
+    assert main(["match", *files]) == 2
+    assert "--type-column" in capsys.readouterr().err

@@ -32,6 +32,18 @@ def test_both_forms_of_double_top_agree_where_extrema_do_not_overlap():
 
 
 @pytest.mark.parametrize("workload", [w2.W2, w2.W2_DENSE, w2.W3, w2.W3_AFTER], ids=lambda workload: workload.name)
+def test_a_sequence_has_its_known_matches(workload):
+    matches = keuka.match(keuka.sase(workload.query), w2.generate(workload), time="ts", type_column="type")
+    assert w2.answer(workload, matches) == (workload.n_matches, workload.digest)
+
+
+def test_k3_finds_what_the_plain_python_loop_finds():
+    columns = k3.generate()
+    matches = keuka.match(keuka.sase(k3.QUERY), k3.as_table(columns), time="ts", type_column="type")
+    assert k3.check(matches, k3.loop(columns)) == k3.N_MATCHES
+
+
+@pytest.mark.parametrize("workload", [w2.W2, w2.W2_DENSE, w2.W3, w2.W3_AFTER], ids=lambda workload: workload.name)
 def test_sorting_finds_the_known_matches_of_a_sequence(workload):
     events = w2.generate(workload)
     found = sequences.find(events, workload.steps, w2.WINDOW, ["attr1"])

@@ -14,11 +14,13 @@ from keuka.automaton.stacks import StackRules
 from keuka.plan.planner import compile_tables, plan
 from keuka.query import prepare
 from keuka.run.embedded import run
-from measure import Row, million_per_second, take_turns
+from measure import Row, Task, million_per_second, take_turns
 from workloads.paper import Experiment, check, generate
 
 N_REPETITIONS = 3
 AS_PLANNED = StackRules()
+WITHOUT_STACKS = StackRules(stacks=False)
+AFTER_CONSTRUCTION = StackRules(construction=False)
 
 DOMAIN_SIZES = (100, 200, 500, 1_000, 2_000, 5_000, 10_000)
 WINDOW_SIZES = (10_000, 20_000, 50_000, 100_000)
@@ -32,19 +34,17 @@ def run_with(table: pa.Table, query: keuka.Query, rules: StackRules) -> pa.Table
     return pa.Table.from_batches([batch.rows for batch in run(tables, prepared.opened)], prepared.schema())
 
 
-def domain_sizes(rules: StackRules = AS_PLANNED) -> list[Row]:
+def domain_sizes() -> list[Row]:
     """Experiment 1: sequences of three in a window of 10,000, few and many values of attr1."""
-    measured = [measure(Experiment(n_values=n_values), rules) for n_values in DOMAIN_SIZES]
-    return [curve_row("attr1 with", "values", "domain_sizes", DOMAIN_SIZES, measured)]
+    return [curve_row("attr1 with", "values", "domain_sizes", {n: Experiment(n_values=n) for n in DOMAIN_SIZES})]
 
 
-def window_sizes(rules: StackRules = AS_PLANNED) -> list[Row]:
+def window_sizes() -> list[Row]:
     """Experiment 2: 10,000 values of attr1, short and long windows."""
-    measured = [measure(Experiment(window=window, n_values=10_000), rules) for window in WINDOW_SIZES]
-    return [curve_row("windows of", "ticks", "window_sizes", WINDOW_SIZES, measured)]
+    return [curve_row("windows of", "ticks", "window_sizes", {n: Experiment(window=n, n_values=10_000) for n in WINDOW_SIZES})]
 
 
-def other_experiments(rules: StackRules = AS_PLANNED) -> list[Row]:
+def other_experiments() -> list[Row]:
     """Experiments 3 to 5 and the ones the paper only mentions."""
     two_tests = {
         f"two equivalence tests, attr1 with {n:,} values, attr2 with 20": Experiment(n_values=n, keys=("attr1", "attr2"))
@@ -59,24 +59,31 @@ def other_experiments(rules: StackRules = AS_PLANNED) -> list[Row]:
     absences = {f"sequence of 3, negations: {n}": Experiment(n_values=100, n_absences=n) for n in range(3)}
     rows = []
     for what, experiment in {**two_tests, **lengths, **predicates, **absences}.items():
-        rate, n_matches = measure(experiment, rules)
-        numbers = {"rate": rate, "matches": n_matches, "query": experiment.query}
-        rows.append(Row(f"SASE experiments: {what}", f"{rate:.1f} M events/s, {n_matches:,} matches", numbers=numbers))
+        rates, n_matches = measure(experiment, {"as planned": AS_PLANNED, "after construction": AFTER_CONSTRUCTION})
+        slower = f"; conditions tested after construction: {rates['after construction']:.1f}" if what in two_tests else ""
+        numbers = {"rates": rates, "matches": n_matches, "query": experiment.query}
+        result = f"{rates['as planned']:.1f} M events/s, {n_matches:,} matches{slower}"
+        rows.append(Row(f"SASE experiments: {what}", result, numbers=numbers))
     return rows
 
 
-def measure(experiment: Experiment, rules: StackRules) -> tuple[float, int]:
-    """M events per second of CPU time, and the number of matches."""
-    events = generate(experiment.n_values)
-    task = partial(run_with, events, keuka.sase(experiment.query), rules)
-    n_matches = check(experiment, events, task())
-    return million_per_second(events.num_rows, take_turns({"keuka": task}, N_REPETITIONS)["keuka"]), n_matches
+def measure(experiment: Experiment, ways: dict[str, StackRules]) -> tuple[dict[str, float], int]:
+    """M events per second of CPU time by each set of rules, and the number of matches."""
+    events, query = generate(experiment.n_values), keuka.sase(experiment.query)
+    tasks: dict[str, Task] = {name: partial(run_with, events, query, rules) for name, rules in ways.items()}
+    counts = {check(experiment, events, task()) for task in tasks.values()}
+    assert len(counts) == 1, "the rules change the result"
+    seconds = take_turns(tasks, N_REPETITIONS)
+    return {name: million_per_second(events.num_rows, taken) for name, taken in seconds.items()}, counts.pop()
 
 
-def curve_row(before: str, after: str, axis: str, sizes: tuple[int, ...], measured: list[tuple[float, int]]) -> Row:
-    rates = [rate for rate, _ in measured]
+def curve_row(before: str, after: str, axis: str, experiments: dict[int, Experiment]) -> Row:
+    """As planned, and without what active instance stacks remember: every search begins at the top of the stack then."""
+    measured = [measure(experiment, {"as planned": AS_PLANNED, "no stacks": WITHOUT_STACKS}) for experiment in experiments.values()]
+    curves = {name: [rates[name] for rates, _ in measured] for name in ("as planned", "no stacks")}
+    ours, plain = [" / ".join([f"{rate:.1f}" for rate in curve]) for curve in curves.values()]
     return Row(
-        f"SASE experiments: sequence of 3, {before} {' / '.join(f'{size:,}' for size in sizes)} {after}",
-        f"{' / '.join(f'{rate:.1f}' for rate in rates)} M events/s",
-        numbers={axis: list(sizes), "rates": rates, "matches": [n_matches for _, n_matches in measured]},
+        f"SASE experiments: sequence of 3, {before} {' / '.join([f'{size:,}' for size in experiments])} {after}",
+        f"{ours} M events/s; without active instance stacks {plain}",
+        numbers={axis: list(experiments), "rates": curves, "matches": [n_matches for _, n_matches in measured]},
     )

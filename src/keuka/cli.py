@@ -94,6 +94,7 @@ class Arguments:
     unit: tuple[str, ...]
     id: tuple[str, ...]
     sort: bool
+    type_column: str | None
     params: tuple[str, ...]
 
 
@@ -114,6 +115,7 @@ def takes_query_and_data(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--unit", multiple=True, metavar="UNIT", help="Unit of integer times (s, ms, us, ...); also NAME=UNIT."),
         click.option("--id", multiple=True, metavar="COLUMN", help="Column that identifies events, for --contributors; also NAME=COLUMN."),
         click.option("--sort", is_flag=True, help="Read everything and sort it by time first."),
+        click.option("--type-column", metavar="COLUMN", help="Column of DATA that says which stream each row belongs to."),
         click.option("--params", multiple=True, metavar="NAME=VALUE", help="The value of a parameter :NAME; once for each."),
     )
     decorated: Callable[..., None] = with_arguments
@@ -135,7 +137,7 @@ def cli() -> None:
     keuka trace rebound.cel ticks.csv --key IBM        why it matches, or why not
     keuka error K304                                   what a code means
 
-    QUERY is a file, or a directory of *.cel files. Data may be CSV, Parquet, Arrow IPC or newline-delimited JSON.
+    QUERY is a file, or a directory of *.cel and *.sase files. Data may be CSV, Parquet, Arrow IPC or newline-delimited JSON.
 
     Exit codes: 0; 2 for a mistake in the query or the command line; 3 for a mistake in the data.
     """
@@ -154,6 +156,7 @@ def match(arguments: Arguments, output: str | None, contributors: bool, out: str
     \b
     keuka match rebound.cel ticks.parquet --time ts
     keuka match rebound.cel ticks.csv --params v=10000 --out matches.parquet
+    keuka match theft.sase readings.csv --type-column reader
     keuka match news.cel --stream Stock=ticks.parquet --stream News=news.ndjson --time Stock=ts --time News=at
     cat ticks.ndjson | keuka match rebound.cel - --out - | head
 
@@ -233,7 +236,8 @@ def explain(arguments: Arguments, verbose: bool, format: str) -> None:
 
     query = keuka.query(Path(arguments.query))
     streams = streams_of(query, arguments) if has_data(arguments) else None
-    click.echo(query.explain(streams, params=params_of(arguments), verbose=verbose, format=format))
+    said: dict[str, Any] = {} if streams is None else {"type_column": arguments.type_column}
+    click.echo(query.explain(streams, params=params_of(arguments), verbose=verbose, format=format, **said))
 
 
 @cli.command()
@@ -254,7 +258,8 @@ def trace(arguments: Arguments, key: tuple[str, ...], output: str | None, limit:
 
     query = keuka.query(Path(arguments.query))
     streams = streams_of(query, arguments)
-    found = query.trace(streams, key=key_of(key), params=params_of(arguments), output=output, limit=limit)
+    said: dict[str, Any] = {"params": params_of(arguments), "type_column": arguments.type_column}
+    found = query.trace(streams, key=key_of(key), output=output, limit=limit, **said)
     click.echo(as_options(found.text))
 
 
@@ -292,7 +297,8 @@ def prepare(arguments: Arguments, outputs: tuple[str, ...] | None = None, contri
 
     query = keuka.query(Path(arguments.query))
     streams = streams_of(query, arguments)
-    return prepare_query(query, streams, params=params_of(arguments), outputs=outputs, contributors=contributors)
+    said: dict[str, Any] = {"params": params_of(arguments), "type_column": arguments.type_column}
+    return prepare_query(query, streams, outputs=outputs, contributors=contributors, **said)
 
 
 def has_data(arguments: Arguments) -> bool:
@@ -314,8 +320,9 @@ def params_of(arguments: Arguments) -> dict[str, object]:
 
 
 def streams_of(query: Query, arguments: Arguments) -> dict[str, Stream]:
-    """The streams named on the command line; DATA stands for the only one the query reads."""
+    """The streams named on the command line; DATA stands for the only one the query reads, or for the table of all events."""
     import keuka
+    from keuka.query import EVENTS
 
     if arguments.data is not None and arguments.stream:
         raise click.UsageError("give either DATA or --stream, not both")
@@ -323,9 +330,10 @@ def streams_of(query: Query, arguments: Arguments) -> dict[str, Stream]:
         raise click.UsageError(f"give the data of {listing(query.inputs)}: DATA, or --stream NAME=FILE")
     files = dict(named(text, "--stream") for text in arguments.stream)
     if arguments.data is not None:
-        if len(query.inputs) != 1:
-            raise click.UsageError(f"the query reads {listing(query.inputs)}; give each its data: --stream {query.inputs[0]}=...")
-        files = {query.inputs[0]: arguments.data}
+        if arguments.type_column is None and len(query.inputs) != 1:
+            each = f"give each its data: --stream {query.inputs[0]}=..."
+            raise click.UsageError(f"the query reads {listing(query.inputs)}; {each}, or say which --type-column of DATA names them")
+        files = {query.inputs[0] if arguments.type_column is None else EVENTS: arguments.data}
     names = tuple(files)
     times = per_stream(arguments.time, names, "--time")
     lateness = per_stream(arguments.lateness, names, "--lateness")

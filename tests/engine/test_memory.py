@@ -76,3 +76,28 @@ def test_events_that_wait_count_too_and_the_stream_they_wait_for_may_still_come(
 @pytest.mark.parametrize(("written", "n_bytes"), [("4 GB", 4 * 10**9), ("1.5MB", 1_500_000), ("2 GiB", 2**31), (1234, 1234), (None, None)])
 def test_a_limit_is_written_with_a_unit_or_as_bytes(written: str | int | None, n_bytes: int | None):
     assert keuka.Engine(memory_limit=written).memory_limit == n_bytes
+
+
+def test_more_matches_than_the_limit_holds_come_in_turns_and_none_is_lost():
+    engine = keuka.Engine(time="t", memory_limit="2 MB")
+    engine.add(keuka.sase("SEQ(S a, S b) RETURN a.t AS first"), name="pairs")
+    error = raised(lambda: engine.push("S", [{"t": i} for i in range(1_500)]))
+    assert error.code == "K518"
+    assert "more matches than its memory_limit of 2 MB holds" in str(error)
+    assert "rule `pairs` has had " in str(error)
+    assert raised(engine.snapshot).code == raised(lambda: engine.remove("pairs")).code == "K518"
+    assert raised(lambda: engine.add("FROM S", name="more")).code == "K518"
+    turns = []
+    while matches := engine.poll():
+        turns.append(len(matches))
+    assert max(turns) < 2 * 131_072
+    assert sum(turns) + len(engine.close()) == 1_500 * 1_499 // 2
+
+
+def test_a_query_without_any_condition_is_answered_within_the_limit():
+    """Six components over 200 events have 82 billion combinations: they come in turns, for as long as somebody takes them."""
+    engine = keuka.Engine(time="t", memory_limit="20 MB")
+    rule = engine.add(keuka.sase("SEQ(S a, S b, S c, S d, S e, S f)"), name="all")
+    assert "[id]" in str(raised(lambda: engine.push("S", [{"t": i} for i in range(200)])))
+    assert all(0 < len(engine.poll()) < 1_000_000 for _ in range(5))
+    assert rule.bytes < 1_000_000
