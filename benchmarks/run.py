@@ -23,7 +23,7 @@ from parts.peers import workload_1
 from parts.rivals import java_engines
 from parts.sequences import next_to_duckdb, sequence_of_three
 from parts.sizes import batch_sizes, stream_lengths, streamed_file
-from parts.state import live_instances, text_keys
+from parts.state import live_instances, sequence_memory, text_keys
 
 PARTS: tuple[Callable[[], list[Row]], ...] = (
     query_7,
@@ -39,6 +39,7 @@ PARTS: tuple[Callable[[], list[Row]], ...] = (
     window_sizes,
     other_experiments,
     live_instances,
+    sequence_memory,
     text_keys,
     planning,
     double_tops,

@@ -1,11 +1,16 @@
-"""What state costs: many live instances, and many keys that are text."""
+"""What state costs: many live instances, many keys that are text, and what a sequence holds of a long stream."""
 
 from __future__ import annotations
 
 import statistics
 from functools import partial
 
+import numpy as np
+import pyarrow as pa
+
 import keuka
+from keuka.query import prepare
+from keuka.run.embedded import run
 from measure import Row, Task, million_per_second, take_turns
 from workloads import keys, waiting
 
@@ -52,3 +57,52 @@ def text_keys() -> list[Row]:
     rate = million_per_second(table.num_rows, take_turns({"keuka": match}, 3)["keuka"])
     what = f"next event of the same name, {table.num_rows / 1e6:.0f}M events, 1,000,000 names as text"
     return [Row(what, f"{rate:.1f} M events/s, {matches.num_rows:,} matches", numbers={"rate": rate})]
+
+
+N_LONG = 10_000_000
+N_WINDOWS = 20
+ONE_IN = 10_000  # of the events in a wide window are of a type that the query names
+FLAT_MEMORY = 1.1
+
+
+def sequence_memory() -> list[Row]:
+    """A wide window with few relevant events, and keys that come once and never again."""
+    at = np.arange(N_LONG)
+    relevant = at % ONE_IN == 0
+    wide = pa.table({"at": at, "type": pa.array(np.where(relevant, "A", "X")), "k": at % 7})
+    held = bytes_held("SEQ(A a, B b) WHERE [k] WITHIN 10000000", wide)
+    n_relevant = int(relevant.sum())
+    per_event = max(held) / n_relevant
+    rows = [
+        Row(
+            f"a window of {N_LONG / 1e6:.0f}M events, 1 in {ONE_IN:,} relevant",
+            f"{max(held) / 1e3:.0f} kB held, {per_event:.0f} bytes for each of the {n_relevant:,}",
+            "at most 400 bytes for each",
+            per_event <= 400,
+            {"bytes": max(held)},
+        )
+    ]
+    short = pa.table({"at": at, "type": pa.array(np.where(at % 2 == 0, "A", "B")), "k": at})
+    for what, query in {"SEQ(A, B)": "SEQ(A a, B b)", "SEQ(A, !B), by deadlines": "SEQ(A a, !B b)"}.items():
+        held = bytes_held(f"{query} WHERE [k] WITHIN {N_LONG // N_WINDOWS}", short)
+        windows = [max(part) for part in np.array_split(np.array(held), N_WINDOWS)]
+        spread = max(windows[1:]) / min(windows[1:])
+        rows.append(
+            Row(
+                f"{what} over {N_LONG / 1e6:.0f}M keys that come once, {N_WINDOWS} windows",
+                f"{min(windows[1:]) / 1e6:.1f} to {max(windows[1:]) / 1e6:.1f} MB held",
+                f"flat: at most {FLAT_MEMORY} times",
+                bool(spread <= FLAT_MEMORY),
+                {"bytes_by_window": [int(n) for n in windows]},
+            )
+        )
+    return rows
+
+
+def bytes_held(query: str, table: pa.Table) -> list[int]:
+    """What the kernel holds after each step."""
+    prepared = prepare(keuka.sase(query), table, time="at", type_column="type")
+    held: list[int] = []
+    for _ in run(prepared.tables, prepared.opened, on_progress=lambda progress: held.append(progress.n_bytes)):
+        pass
+    return held

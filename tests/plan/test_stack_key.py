@@ -43,6 +43,11 @@ def test_a_test_of_all_components_is_better_than_one_of_some():
     assert divided_by(EVENTS, query) == "a.few = b.few = c.few"
 
 
+def test_one_event_and_an_absence_share_a_key():
+    assert divided_by(EVENTS, "SEQ(A a, !B b) WHERE [many] WITHIN 50") == "a.many = b.many"
+    assert divided_by(EVENTS, "SEQ(!B b, A a) WHERE b.few = a.few") == "b.few = a.few"
+
+
 def test_without_a_test_stacks_are_not_divided():
     assert "not divided" in divided_by(EVENTS, "SEQ(A a, B b) WHERE a.few < b.few WITHIN 50")
 

@@ -264,6 +264,8 @@ def _choose_key(sequence: Sequence, conditions: _Conditions, n_distinct: Callabl
     for i in sequence.negated:
         for left, right in _equalities(conditions.absent_everywhere(i)):
             of_negated, other = (left, right) if left[0] == i else (right, left)
+            if not any(other in one for one in classes):
+                classes.append([other])
             for one in classes:
                 if other in one and not any(place[0] == i for place in one):
                     one.append(of_negated)
