@@ -6,13 +6,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from keuka.algebra.operators import Filter, Fold, Map, Next, Operator, Program, Published, Source, inputs
+from keuka.algebra.operators import Filter, Fold, Map, Next, Operator, Program, Published, Sequence, Source, inputs
 from keuka.diagnostics import Diagnostic, SourceText
 from keuka.errors import QueryError
 from keuka.expressions import Expression, show
 from keuka.languages.cel.lower import lower
 from keuka.languages.cel.syntax import CelFile, parse
-from keuka.schema import StreamType, TimeAxis, schema_of
+from keuka.schema import MAX_TICK, StreamType, TimeAxis, schema_of
 
 TIMESTAMPS = TimeAxis(1, pa.timestamp("us"))
 SECONDS = TimeAxis(1_000_000, pa.int64())
@@ -102,5 +102,9 @@ def _line(operator: Operator) -> str:
         case Fold():
             update = ", ".join([show(item, sided=True) for item in operator.update])
             return f"fold {show(operator.skip, sided=True)}; {show(operator.step, sided=True)}; {update}"
+        case Sequence():
+            parts = ", ".join(["!" * component.negated + component.name for component in operator.components])
+            window = "" if operator.within == MAX_TICK else f" within {operator.within}"
+            return f"{'sequence' if operator.ordered else 'unordered'} {parts}{window}"
         case _:
             return "union"

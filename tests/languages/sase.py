@@ -6,18 +6,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from keuka.algebra.operators import Filter, Map, Operator, Program, Published, Sequence, Source, inputs
+from keuka.algebra.operators import Map, Operator, Program, Sequence
 from keuka.algebra.semantics import Event, evaluate
 from keuka.diagnostics import Diagnostic, SourceText
 from keuka.errors import QueryError
 from keuka.expressions import show
 from keuka.languages.sase.lower import lower
 from keuka.languages.sase.syntax import SaseFile, parse
-from keuka.schema import MAX_TICK, StreamType
+from keuka.schema import StreamType
 
-from .cel import SECONDS, TICKS, TIMESTAMPS, stream
+from .cel import SECONDS, TICKS, TIMESTAMPS, outline, stream
 
-__all__ = ["SECONDS", "STREAMS", "TICKS", "TIMESTAMPS"]
+__all__ = ["SECONDS", "STREAMS", "TICKS", "TIMESTAMPS", "outline"]
 
 READING = {"id": pa.int64(), "t": pa.int64()}
 STREAMS = {
@@ -84,12 +84,6 @@ def mistake(*texts: str, **params: Any) -> Diagnostic:
     return only
 
 
-def outline(operator: Operator, level: int = 0) -> str:
-    """One operator a line, inputs indented below it."""
-    lines = ["  " * level + _line(operator)]
-    return "\n".join(lines + [outline(part, level + 1) for part in inputs(operator)])
-
-
 def _terms(terms: tuple[Any, ...]) -> str:
     return "; ".join([show(term) for term in terms])
 
@@ -109,22 +103,3 @@ def _events(stream: str, text: str) -> list[Event]:
 
 def _value(text: str) -> Any:
     return None if text == "-" else int(text) if text.lstrip("-").isdigit() else text
-
-
-def _line(operator: Operator) -> str:
-    match operator:
-        case Source():
-            return operator.stream
-        case Published():
-            return f"published {operator.name}"
-        case Filter():
-            return f"filter {show(operator.predicate)}"
-        case Map():
-            pairs = zip(operator.schema.names, [show(item) for item in operator.items], strict=True)
-            return "map " + ", ".join([item if item == name else f"{name} = {item}" for name, item in pairs])
-        case Sequence():
-            parts = ", ".join(["!" * component.negated + component.name for component in operator.components])
-            window = "" if operator.within == MAX_TICK else f" within {operator.within}"
-            return f"{'sequence' if operator.ordered else 'unordered'} {parts}{window}"
-        case _:
-            return "union"
