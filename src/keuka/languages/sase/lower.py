@@ -51,7 +51,9 @@ def lower(files: tuple[syntax.SaseFile, ...], streams: Mapping[str, StreamType],
         if lowered is not None and check_levels(query, lowered.operator, levels, findings):
             context.outputs[id(query)] = lowered
     if findings:
-        raise QueryError(*sorted(findings, key=place))
+        # An equivalence test is many comparisons, which may all be wrong for one reason.
+        once = {(finding.code, finding.message, place(finding)): finding for finding in findings}
+        raise QueryError(*sorted(once.values(), key=place))
     return Program(tuple([(q.publish.text if q.publish else "", context.outputs[id(q)].operator) for q in published.outputs]))
 
 
