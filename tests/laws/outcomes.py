@@ -37,9 +37,9 @@ Outcome = Mapping[str, Bag | str]
 Results = TypeVar("Results")
 
 
-def lowered(text: ProgramText | str) -> Program:
+def lowered(text: ProgramText | keuka.Query | str) -> Program:
     """The algebra of a program, which is CEL if it is only a text."""
-    query = keuka.cel(text) if isinstance(text, str) else text.query
+    query = keuka.cel(text) if isinstance(text, str) else text if isinstance(text, keuka.Query) else text.query
     return lower_texts(query.texts, {stream: shape.type for stream, shape in SHAPES.items()}, {})
 
 

@@ -110,6 +110,21 @@ CASES: dict[str, tuple[str, list[Row], list[Row]]] = {
         [point(t) for t in range(1, 6)],
         [],
     ),
+    "an event without a key, and absences that have one": (
+        "SEQ(!S a, S b) WHERE [k]",
+        [point(1, "a"), point(2, "a"), point(3, None), point(4, None), point(5, "b")],
+        [],
+    ),
+    "an event without a key that waits for the end of its window": (
+        "SEQ(S a, !I b) WHERE [k] WITHIN 3",
+        [point(1, "a"), point(2, None), point(3, "b"), point(6, None)],
+        [interval(2, 2, "a"), interval(3, 3, None)],
+    ),
+    "values of a type that only passes through and that some types lack": (
+        "SEQ(ANY(S, I) a, S b)",
+        [point(1), point(2), point(3)],
+        [interval(2, 2)],
+    ),
 }
 
 PLANS: list[dict[str, Any]] = [{}, {"rules": ()}, {"linear": False}, {"indices": False}, {"chunk_rows": 1}]
@@ -119,8 +134,9 @@ PLANS: list[dict[str, Any]] = [{}, {"rules": ()}, {"linear": False}, {"indices":
 def test_the_engine_agrees_with_the_definitions(name: str):
     text, points, intervals = CASES[name]
     rows: Rows = {"S": points, "Q": [], "I": intervals}
-    program = lowered(text)
+    query = keuka.sase(text) if text.startswith("SEQ") else keuka.cel(text)
+    program = lowered(query)
     expected = by_reference(program, rows)
-    check(text, rows, expected, by_match(program, keuka.cel(text), rows))
+    check(text, rows, expected, by_match(program, query, rows))
     for options in PLANS:
         check(f"{text}\nwith {options}", rows, expected, by_plan(program, rows, **options))

@@ -36,7 +36,7 @@ class FeedCode:
 @dataclass(frozen=True)
 class ComponentCode:
     negated: bool
-    keyed: bool
+    keyed: int  # 0: no, 1: yes, 2: yes, and no other component that occurs is
     first_only: bool
     negated_before: int  # the negated component right before it, or -1
     slots: tuple[tuple[Type, int], ...]  # type, and which value it holds
@@ -123,7 +123,8 @@ class _Generator(PortCode):
         component, before = self.stacks.components[index], self.stacks.negated_before[index]
         slots = tuple([(component.schema[i].type, slot_identity((FIRST, i))) for i in self.kept[index]])
         feeds = tuple([self.feed(index, feed) for feed in component.feeds])
-        keyed = component.key is not None
+        alone = [i for i in self.stacks.positive if self.stacks.components[i].key is not None] == [index]
+        keyed = 0 if component.key is None else 2 if alone else 1
         return ComponentCode(component.negated, keyed, component.first_only, -1 if before is None else before, slots, feeds)
 
     def feed(self, index: int, feed: Feed) -> FeedCode:

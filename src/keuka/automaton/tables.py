@@ -147,7 +147,7 @@ def _add_sequence(rows: dict[str, list[Any]], code: StackCode, streams: list[str
     )  # fmt: skip
     rows["item"].extend(code.operands)
     for component in code.components:
-        flags = (int(component.negated), int(component.keyed), int(component.first_only), component.negated_before)
+        flags = (int(component.negated), component.keyed, int(component.first_only), component.negated_before)
         rows["component"].append((*flags, len(rows["slot"]), len(component.slots), len(rows["feed"]), len(component.feeds)))
         rows["slot"].extend((TYPE_CODES[type_], identity) for type_, identity in component.slots)
         for feed in component.feeds:

@@ -38,6 +38,7 @@ from cython.cimports.keuka.kernel.stacks import (
     FIRST_SLOT,
     IS_KEYED,
     IS_NEGATED,
+    IS_PRIMITIVE,
     LEVEL_ABSENCES,
     LEVEL_COMPONENT,
     LEVEL_N_ABSENCES,
@@ -61,7 +62,7 @@ from cython.cimports.keuka.kernel.stacks import (
     earlier,
     event_at,
     find_key,
-    hash_of,
+    hash_of_event,
     is_past,
     top_before,
 )
@@ -97,7 +98,7 @@ def begin_search(
     bound.end = tick
     bound.start = view.starts[row]
     bound.node = -1
-    bound.tag = 2 * feed[FEED_TAG] + feed[FEED_PRIMITIVE]
+    bound.tag = 4 * feed[FEED_TAG] + feed[FEED_PRIMITIVE]
     read_slots(machine, feed, seq, row, seq.values + components[FIRST_SLOT], seq.flags + components[FIRST_SLOT])
     seq.by_deadline = False
     seq.search = first_level
@@ -167,14 +168,14 @@ def begin_by_deadline(seq: cython.pointer(Sequence), deadline: int64_t) -> cytho
     """The window of the oldest first event is over: its matches are those after which nothing came."""
     component: int64_t = first_component(seq)
     ring: cython.pointer(Ring) = seq.rings + component
-    key: int64_t = event_at(ring, ring.tail)[EVENT_KEY]
+    words: cython.pointer(cython.const[int64_t]) = event_at(ring, ring.tail)
     seq.by_deadline = True
     seq.search = 0
     seq.root = component
     seq.tick = deadline
     seq.own = seq.nothing
     if seq.components[component * COMPONENT_WORDS + IS_KEYED]:
-        seq.own = find_key(cython.address(seq.keys), hash_of(key), key)
+        seq.own = find_key(cython.address(seq.keys), hash_of_event(words), words[EVENT_KEY])
     seq.level = seq.floor = 0
     enter(seq, 0)
     seq.is_searching = True
@@ -644,10 +645,10 @@ def match_node(machine: Machine, seq: cython.pointer(Sequence)) -> int64_t:
                 bound.node = leaf_node(machine, cython.address(machine.streams[seq.root_stream].view), seq.root_row)
             if bound.node < 0:
                 return -1
-        primitive = bound.tag & 1
+        primitive = (bound.tag & IS_PRIMITIVE) != 0
         if machine.by_history and not push_times(machine, bound.start if primitive else 1, bound.end if primitive else 0):
             return -1
-        if not push(nodes, node) or not push(nodes, bound.node) or not push(nodes, bound.tag >> 1):
+        if not push(nodes, node) or not push(nodes, bound.node) or not push(nodes, bound.tag >> 2):
             return -1
         node = nodes.size // 3 - 1
     return node

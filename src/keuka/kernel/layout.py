@@ -208,7 +208,8 @@ def _check_sequences(tables, size, n_sources, columns):
     _in_range(tables["sequence"][:, 7], 1, 65, "a number of alternatives")
     _in_range(tables["sequence"][:, 8], -1, 5, "the type of a key")  # row handles are no keys
     _in_range(tables["sequence"][:, 9], -1, size["program"], "a program")
-    _in_range(tables["component"][:, :3], 0, 2, "a flag")
+    _in_range(tables["component"][:, [0, 2]], 0, 2, "a flag")
+    _in_range(tables["component"][:, 1], 0, 3, "a flag")
     _in_range(tables["feed"][:, 5], 0, 4, "a way of reading")
     _in_range(tables["absence"][:, 1], 0, 3, "a scope")
     for row in tables["sequence"].tolist():

@@ -37,11 +37,13 @@ from cython.cimports.keuka.kernel.stacks import (
     FEED_WORDS,
     FIRST_ONLY,
     FIRST_SLOT,
+    IS_KEYED,
     ORDERED,
     POSITIVE_BEFORE,
     RIPS,
     UNKNOWN,
     WAITS,
+    WITHOUT_KEY,
     PortRows,
     Ring,
     Sequence,
@@ -303,10 +305,14 @@ def take_event(machine: Machine, seq: cython.pointer(Sequence), number: int64_t,
     if feed[FEED_KEY] >= 0:
         hash_ = machine.hashes[feed[FEED_HASH]].data[row]
         if hash_ == 0:
-            return Status.FINE  # null equals nothing
-        key = machine.columns[feed[FEED_KEY]].values[row]
-        if seq.key_is_double:
-            key = canonical_double(key)
+            # Null equals nothing: neither another event of a match, nor one that is in the way.
+            if seq.components[component * COMPONENT_WORDS + IS_KEYED] != 2:
+                return Status.FINE
+            hash_ = 1
+        else:
+            key = machine.columns[feed[FEED_KEY]].values[row]
+            if seq.key_is_double:
+                key = canonical_double(key)
         tops = find_key(cython.address(seq.keys), hash_, key)
     if seq.settings & ORDERED:
         if component == seq.n_components - 1 and not seq.settings & WAITS:
@@ -347,7 +353,9 @@ def stack_event(
         return Status.NO_MEMORY
     words[EVENT_START] = view.starts[row]
     words[EVENT_NODE] = node
-    words[EVENT_TAG] = 2 * feed[FEED_TAG] + feed[FEED_PRIMITIVE]
+    words[EVENT_TAG] = 4 * feed[FEED_TAG] + feed[FEED_PRIMITIVE]
+    if feed[FEED_KEY] >= 0 and machine.hashes[feed[FEED_HASH]].data[row] == 0:
+        words[EVENT_TAG] += WITHOUT_KEY
     flags: cython.pointer(uint8_t) = cython.cast(cython.pointer(uint8_t), words + EVENT_HEADER + ring.n_slots)
     read_slots(machine, feed, seq, row, words + EVENT_HEADER, flags)
     if seq.carries:

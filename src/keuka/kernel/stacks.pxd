@@ -14,8 +14,12 @@ cpdef enum:
     EVENT_ABSENT = 4  # the same of the negated component right before its own
     EVENT_NODE = 5    # in the arena of contributors, or -1
     EVENT_KEY = 6     # 0 without a key
-    EVENT_TAG = 7     # which occurrence of a source it came through, twice that, and one if it is a primitive event there
+    EVENT_TAG = 7     # which occurrence of a source it came through, times four; IS_PRIMITIVE and WITHOUT_KEY are added
     EVENT_HEADER = 8
+
+cpdef enum:
+    IS_PRIMITIVE = 1
+    WITHOUT_KEY = 2       # its key is null
 
 cpdef enum:
     UNKNOWN = -2
@@ -39,7 +43,7 @@ cdef struct Keys:         # open addressing; an entry is (hash, key, top of the 
 # Words of the rows of the static arrays.
 cpdef enum:
     IS_NEGATED = 0
-    IS_KEYED = 1
+    IS_KEYED = 1          # 2: no other positive component has the key, so that an event without one can be part of matches
     FIRST_ONLY = 2
     NEGATED_BEFORE = 3
     POSITIVE_BEFORE = 4
@@ -210,6 +214,10 @@ cdef inline int64_t* find_key(const Keys* keys, uint64_t hash_, int64_t key) noe
 cdef inline uint64_t hash_of(int64_t key) noexcept nogil:
     # As batches.py computes it for a column.
     return mix(HASH_SEED, key) | 1
+
+cdef inline uint64_t hash_of_event(const int64_t* words) noexcept nogil:
+    # Events without a key have a place of their own, which no key has: 1 is not the hash of 0.
+    return 1 if words[<int>EVENT_TAG] & <int>WITHOUT_KEY else hash_of(words[<int>EVENT_KEY])
 
 cdef inline bint is_past(int64_t end, int64_t now, int64_t kept_for) noexcept nogil:
     # Is now - end at least so much? Written without overflow; end is not after now.

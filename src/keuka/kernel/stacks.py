@@ -216,7 +216,7 @@ def place_event(seq: cython.pointer(Sequence), component: int64_t, words: cython
     ring: cython.pointer(Ring) = seq.rings + component
     tops: cython.pointer(int64_t) = seq.shared
     placed: cython.pointer(int64_t)
-    hash_: uint64_t = hash_of(words[EVENT_KEY])
+    hash_: uint64_t = hash_of_event(words)
     if seq.components[component * COMPONENT_WORDS + IS_KEYED]:
         tops = find_key(cython.address(seq.keys), hash_, words[EVENT_KEY])
     placed = new_event(seq, component, tops, hash_, words[EVENT_KEY], words[EVENT_END])

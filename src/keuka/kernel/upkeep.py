@@ -16,9 +16,11 @@ from cython.cimports.keuka.kernel.stacks import (
     EVENT_HEADER,
     EVENT_KEY,
     EVENT_NODE,
+    EVENT_TAG,
     FIRST_SLOT,
     IS_KEYED,
     IS_NEGATED,
+    WITHOUT_KEY,
     Ring,
     Sequence,
     event_at,
@@ -260,7 +262,7 @@ def collect_stacked(seq: cython.pointer(Sequence), slot_type: int64_t, found: cy
         row = seq.components + component * COMPONENT_WORDS
         for number in range(ring.tail, ring.head):
             words = event_at(ring, number)
-            if row[IS_KEYED] and seq.key_type == slot_type and not push(found, words[EVENT_KEY]):
+            if row[IS_KEYED] and seq.key_type == slot_type and not words[EVENT_TAG] & WITHOUT_KEY and not push(found, words[EVENT_KEY]):
                 return False
             flags = cython.cast(cython.pointer(uint8_t), words + EVENT_HEADER + ring.n_slots)
             for i in range(ring.n_slots):

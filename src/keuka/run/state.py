@@ -28,7 +28,8 @@ _HEADER = ("start", "finish", "born", "mark", "lineage")
 _LINEAGE = _HEADER.index("lineage")
 # Words of a stacked event before its slots (kernel/stacks.pxd). Links are made anew where events are put.
 _EVENT = ("end", "start", "below", "rip", "absent", "node", "key", "tag")
-_NODE, _KEY = _EVENT.index("node"), _EVENT.index("key")
+_NODE, _KEY, _TAG = _EVENT.index("node"), _EVENT.index("key"), _EVENT.index("tag")
+_WITHOUT_KEY = 2  # in the tag
 _KEPT = ("end", "start", "node", "tag")
 _DOUBLE, _STRING, _OTHER = 2, 3, 5  # types of slots in the kernel's tables
 
@@ -292,8 +293,8 @@ def _stacked(runner: Runner, number: int, component: int, keys: pa.StructArray |
 
 
 def _stack_key(runner: Runner, number: int, rows: Int64Array) -> pa.Array:
-    every = np.ones(len(rows), np.uint8)
-    return _words_column(runner, np.ascontiguousarray(rows[:, _KEY]), every, runner.forest.sequences[number].key_type)
+    has_key = (rows[:, _TAG] & _WITHOUT_KEY == 0).astype(np.uint8)
+    return _words_column(runner, np.ascontiguousarray(rows[:, _KEY]), has_key, runner.forest.sequences[number].key_type)
 
 
 def _is_keyed(runner: Runner, number: int, component: int) -> bool:
@@ -337,8 +338,11 @@ def _arriving_stacks(
                 rows[:, _EVENT.index(name)] = _whole(table.column(name))
             if _is_keyed(runner, number, component):
                 column = _combined(table.column("key"))
-                _require(column.null_count == 0, "a key is null")
-                rows[:, _KEY] = _to_words(runner, _as_key(column), arrays.key_type, None)
+                has_key = rows[:, _TAG] & _WITHOUT_KEY == 0
+                valid = validity(column)
+                _require(bool((has_key == (True if valid is None else valid.astype(bool))).all()), "a key is null")
+                _require(bool(has_key.all()) or arrays.is_keyed[component] == 2, "an event has no key")
+                rows[has_key, _KEY] = _to_words(runner, _as_key(column), arrays.key_type, valid)[has_key]
             node = rows[:, _NODE]
             _require(len(rows) == 0 or first_node <= node.min() <= node.max() < n_nodes, "contributors are missing")
             node[node >= 0] += runner.machines[0].n_nodes

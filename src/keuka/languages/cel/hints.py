@@ -18,7 +18,7 @@ _NO_LIMIT = "CEL does not limit the number of results; the command line does: `k
 _ABSENCE = "CEL has no operator for absence; write the query in SASE: `SEQ(A a, !B b) WITHIN 10 min`"
 _FOREIGN = {
     "WHERE": "`WHERE` is not CEL; CEL writes `FILTER {predicate} (stream)`",
-    "SEQ": "`SEQ(A a, B b)` is SASE, which is read by `keuka.sase(...)` or with `language=\"sase\"`; CEL writes `A NEXT {predicate} B`",
+    "SEQ": '`SEQ(A a, B b)` is SASE, which is read by `keuka.sase(...)` or with `language="sase"`; CEL writes `A NEXT {predicate} B`',
     "WITHIN": "`WITHIN` is not CEL; CEL limits the duration: `FILTER {DUR <= 10 min} (stream)`",
     "RETURN": "`RETURN` is SASE; CEL begins with `SELECT`",
     "UNORDERED": "`UNORDERED` is SASE; CEL writes the orders one by one and joins them with `UNION`",
