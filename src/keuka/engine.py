@@ -162,6 +162,7 @@ class Engine:
             self._drop(known)
 
     def _drop(self, rule: Rule) -> None:
+        self._live.check_whole()
         rule.final_matches = self._live.n_matches[rule.name]
         if rule.name in self._live.rules:
             self._live.unload(rule.name)
@@ -234,7 +235,10 @@ class Engine:
                 return self._live.delivery.deliver()
 
     def close(self) -> Matches:
-        """Lets time go to its end and returns the last matches. No more events can be pushed."""
+        """Lets time go to its end and returns the last matches. No more events can be pushed.
+
+        If these are more than `memory_limit` holds (K518), the engine stays open: `poll` them, then close it again.
+        """
         with self._turn:
             live = self._live
             live.promise(INFINITE, live.streams)
@@ -263,6 +267,8 @@ class Engine:
         n_waiting = sum([live.arrivals.n_held for live in self._live.streams.values()])
         if error is None and n_waiting and not self._turn.is_closed:
             log.warning("the engine was left while %d events wait; `close()` would have returned their matches", n_waiting)
+        if error is None and self._live.is_going:
+            log.warning("the engine was left in the middle of a step with very many matches; `poll()` would have returned the others")
         self._turn.is_closed = True
 
     # -- streams -----------------------------------------------------------------------------------------------------------

@@ -87,7 +87,7 @@ EXPLANATIONS: dict[str, str] = {
     "K515": "A lateness or unit of a stream, or a limit of an engine (`idle_after`, `memory_limit`), could not be understood.",
     "K516": "The column named as the id of events (`id=`) does not exist, or its type has no text by which an event could be known.",
     "K517": "Matches cannot be written as asked: the name of the file says no format, or the format has no room for a column.",
-    "K518": "An engine holds more than its `memory_limit`. The message names the rule or stream that holds most, and what would make it less. Nothing is lost: matches that were found are delivered by the next call, events that were not processed wait, and the engine goes on when a rule is removed, time moves, or the limit is raised.",
+    "K518": "An engine holds more than its `memory_limit`. The message names the rule or stream that holds most, and what would make it less. Nothing is lost: matches that were found are delivered by the next call, events that were not processed wait, and the engine goes on when a rule is removed, time moves, or the limit is raised. Where it is matches that hold most, `poll()` returns them in turns, and rules, snapshots and `close()` wait until all are taken.",
     "K519": "A snapshot of an engine was damaged: truncated, changed, or no snapshot at all.",
     "K520": "A snapshot comes from a newer version of Keuka than the one that restores it.",
     "K521": "A time given to an engine is no time of its clock: integers for integer times, and a zone where the times of events have one.",

@@ -101,3 +101,23 @@ def test_a_query_without_any_condition_is_answered_within_the_limit():
     assert "[id]" in str(raised(lambda: engine.push("S", [{"t": i} for i in range(200)])))
     assert all(0 < len(engine.poll()) < 1_000_000 for _ in range(5))
     assert rule.bytes < 1_000_000
+
+
+def test_an_engine_with_matches_left_cannot_be_closed():
+    engine = keuka.Engine(time="t", memory_limit="2 MB")
+    engine.add(keuka.sase("SEQ(S a, S b) RETURN a.t AS first"), name="pairs")
+    raised(lambda: engine.push("S", [{"t": i} for i in range(1_000)]))
+    assert raised(engine.close).code == raised(engine.close).code == "K518"
+    n = 0
+    while matches := engine.poll():
+        n += len(matches)
+    assert n + len(engine.close()) == 1_000 * 999 // 2
+
+
+def test_very_many_matches_of_several_rules_are_in_one_order():
+    engine = keuka.Engine(time="t")
+    engine.add(keuka.sase("SEQ(S a, S b) RETURN a.t AS first"), name="pairs")
+    engine.add(keuka.sase("SEQ(S a, S b) WHERE a.t < b.t - 1 RETURN a.t AS first"), name="apart")
+    ends = engine.push("S", [{"t": i} for i in range(800)]).table.column("_end").to_pylist()
+    assert len(ends) > 4 * 131_072
+    assert ends == sorted(ends)

@@ -118,6 +118,9 @@ class Component:
     negated: bool = False
 
 
+MOST_ALTERNATIVES = 64  # of a sequence: the kernel keeps them as the bits of a word
+
+
 @dataclass(frozen=True)
 class Alternative:
     """One way to satisfy a Sequence; its conditions are conjunctions over the sides that are components.

@@ -13,7 +13,7 @@ from collections.abc import Sequence as List
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from keuka.algebra.operators import Filter, Map, Operator, Published, Sequence, Source, Union
+from keuka.algebra.operators import MOST_ALTERNATIVES, Filter, Map, Operator, Published, Sequence, Source, Union
 from keuka.automaton.build import n_leaves, stream_name
 from keuka.automaton.model import Bind, Keep, Step
 from keuka.diagnostics import Diagnostic
@@ -22,7 +22,6 @@ from keuka.expressions import FIRST, Call, Column, Expression, can_fail, sides, 
 from keuka.schema import MAX_TICK, Schema, Type
 
 EVERY = -1  # in place of an alternative: all of them
-MOST_ALTERNATIVES = 64  # the kernel keeps them as the bits of a word
 MOST_FEEDS = 64
 
 
@@ -138,8 +137,7 @@ def build_stacks(operator: Sequence | Map, rules: StackRules, n_distinct: Callab
     """The stacks of a sequence. `n_distinct` estimates how many values a column of a stream has, 0 if nobody knows."""
     sequence = operator.input if isinstance(operator, Map) else operator
     assert isinstance(sequence, Sequence)
-    if len(sequence.alternatives) > MOST_ALTERNATIVES:
-        raise _too_many(sequence, f"WHERE has more than {MOST_ALTERNATIVES} alternatives", "split the query, one for each")
+    assert len(sequence.alternatives) <= MOST_ALTERNATIVES, "languages refuse more"
     ports = _Ports()
     components = []
     tag = 0
@@ -353,7 +351,6 @@ def _search(sequence: Sequence, order: tuple[int, ...], conditions: _Conditions,
     tests: dict[tuple[int, int], list[Expression]] = {}
     for number, terms in ((EVERY, conditions.every), *enumerate(conditions.terms)):
         for term in terms:
-            # What can fail is tested by itself: it is not a failure if another term is false.
             tests.setdefault((level(sides(term)), number), []).append(term)
     absences: list[tuple[int, Absence]] = []
     for i in sequence.negated:

@@ -147,8 +147,7 @@ class Delivery:
         self._steps.append([(*self._places[rule, output], rows) for rule, output, rows in found])
         n_found = int(sum([rows.num_rows for _, _, rows in found]))
         self.n_found += n_found
-        # A guess, because Arrow's own count costs as much as a small push.
-        self.n_bytes += sum([8 * rows.num_rows * rows.num_columns for _, _, rows in found])
+        self.n_bytes += sum([about_bytes(rows) for _, _, rows in found])
         return n_found
 
     def deliver(self) -> Matches:
@@ -192,7 +191,13 @@ class Delivery:
             rows = pending.filter(pc.equal(names, name)).drop_columns([QUERY])
             self._steps.append([(results, name, batch) for batch in rows.to_batches()])
         self.n_found += pending.num_rows
+        self.n_bytes += about_bytes(pending)
         self._nothing = None
+
+
+def about_bytes(rows: pa.RecordBatch | pa.Table) -> int:
+    """A guess at what matches take, because Arrow's own count costs as much as a small push."""
+    return 8 * int(rows.num_rows) * int(rows.num_columns)
 
 
 def _table(results: _Results, steps: Sequence[Sequence[Found]]) -> pa.Table:

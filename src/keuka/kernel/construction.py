@@ -322,7 +322,7 @@ def search(machine: Machine, seq: cython.pointer(Sequence)) -> Status:
         status = emit_match(machine, seq, level)
         if status != Status.FINE:
             return status
-        if result.ends.size >= MATCH_CHUNK and not seq.is_read:
+        if result.ends.size >= MATCH_CHUNK and machine.in_turns and not seq.is_read:
             seq.level = level
             return Status.MORE
     return Status.FINE
@@ -385,7 +385,7 @@ def emit_plain(machine: Machine, seq: cython.pointer(Sequence), ring: cython.poi
                 result.flags[i].data[n] = seq.flags[seq.items[i]]
         n += 1
         result.ends.size = n
-        if n >= MATCH_CHUNK and not seq.is_read:
+        if n >= MATCH_CHUNK and machine.in_turns and not seq.is_read:
             break
     seq.n_matches += n - n_before
     seq.n_bound += n - n_before
@@ -395,7 +395,7 @@ def emit_plain(machine: Machine, seq: cython.pointer(Sequence), ring: cython.poi
         status: Status = look_for_signals(machine)
         if status != Status.FINE:
             return status
-    return Status.MORE if n >= MATCH_CHUNK and not seq.is_read else Status.FINE
+    return Status.MORE if n >= MATCH_CHUNK and machine.in_turns and not seq.is_read else Status.FINE
 
 
 @cython.cfunc

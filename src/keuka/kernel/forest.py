@@ -17,6 +17,7 @@ from keuka.kernel.strings import StringTable
 
 FREE = -2  # in place of a stream: the row is not in use
 NEVER = 2**63 - 1  # ticks
+PRUNED, WAITS = 4, 16  # settings of a sequence (automaton/stack_code.py)
 LEAST_GARBAGE = 65_536  # instructions of unloaded programs that are not worth compacting
 
 
@@ -661,8 +662,8 @@ class _Loading:
         for i, (negated, keyed, first_only, negated_before, first_slot, n_slots, _, _) in enumerate(components):
             before = max([k for k in positive if k < i], default=-1)
             # A match that waits for the end of its window looks for what came before its first event that much later.
-            kept = within if not (settings & 16 and i < positive[0]) else min(2 * within, NEVER)
-            rows.append((negated, keyed, first_only, negated_before, before, len(types), n_slots, kept if settings & 4 else NEVER))
+            kept = within if not (settings & WAITS and i < positive[0]) else min(2 * within, NEVER)
+            rows.append((negated, keyed, first_only, negated_before, before, len(types), n_slots, kept if settings & PRUNED else NEVER))
             types += arrays["slot"][first_slot : first_slot + n_slots, 0].tolist()
         made.components, made.slot_types, made.n_slots = _spare(rows), _spare(types), len(types)
         made.is_keyed = [component[1] for component in components]

@@ -81,11 +81,6 @@ def go_on(machine: Machine) -> None:
     machine.fail(status)
 
 
-def take_no_more(machine: Machine) -> None:
-    """The matches so far were taken, and there are no others."""
-    machine.touched.size = 0
-
-
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)

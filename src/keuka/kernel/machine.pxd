@@ -135,6 +135,7 @@ cdef class Machine:
     cdef int64_t now                   # the last tick that was run
     cdef int64_t upto                  # the batch is all there is up to this tick
     cdef int64_t unit                  # the one at hand
+    cdef public bint in_turns          # do matches come in turns, if there are many? Several machines would mix up their order
     cdef readonly bint has_more        # the batch goes on when its matches are taken
     cdef int64_t n_shared_nodes        # made of the batch before the first sequence that nobody reads
     cdef int64_t n_left_nodes          # by the last sweep between two turns of matches

@@ -93,15 +93,7 @@ def unknown_stream(name: Name, known: Collection[str]) -> Diagnostic:
 
 def check_levels(query: Q, operator: algebra.Operator, levels: dict[str, int], findings: list[Diagnostic]) -> bool:
     """Queries that read one another nest like subqueries, and count like them: later stages see one operator above the other."""
-    deepest = 1
-    stack = [(operator, 1)]
-    while stack:
-        node, level = stack.pop()
-        if isinstance(node, algebra.Published):
-            deepest = max(deepest, level + levels[node.name])
-        else:
-            deepest = max(deepest, level)
-            stack.extend([(part, level + 1) for part in algebra.inputs(node)])
+    deepest = nesting(operator, levels)
     if query.publish is not None:
         levels[query.publish.text] = deepest
     if deepest > MAX_NESTING:
@@ -109,6 +101,20 @@ def check_levels(query: Q, operator: algebra.Operator, levels: dict[str, int], f
         help = "let it read a stream that is nearer to the input"
         findings.append(Diagnostic("K103", message, query.span, f"{deepest} levels", (help,)))
     return deepest <= MAX_NESTING
+
+
+def nesting(operator: algebra.Operator, levels: Mapping[str, int]) -> int:
+    """How many levels of operators there are, those of published streams as they are known."""
+    deepest = 1
+    stack = [(operator, 1)]
+    while stack:
+        node, level = stack.pop()
+        if isinstance(node, algebra.Published) and node.name in levels:
+            deepest = max(deepest, level + levels[node.name])
+        else:
+            deepest = max(deepest, level)
+            stack.extend([(part, level + 1) for part in algebra.inputs(node)])
+    return deepest
 
 
 def place(finding: Diagnostic) -> tuple[str, int]:

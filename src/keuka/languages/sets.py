@@ -16,6 +16,8 @@ from keuka.errors import QueryError
 from keuka.languages.cel import lower as cel
 from keuka.languages.cel.syntax import parse as parse_cel
 from keuka.languages.parameters import read_parameters
+from keuka.languages.parsing import MAX_NESTING
+from keuka.languages.published import nesting
 from keuka.languages.sase import lower as sase
 from keuka.languages.sase.syntax import parse as parse_sase
 from keuka.schema import StreamType
@@ -71,15 +73,40 @@ def lower_texts(texts: Texts, streams: Mapping[str, StreamType], params: Mapping
         return _lower(texts, streams, params)
     _check(texts, params)
     known, operators = dict(streams), dict[str, Operator]()
+    levels: dict[str, int] = {}
+    findings: list[Diagnostic] = []
+    unknown: set[str] = set()  # what wrong texts would have published
     outputs: dict[int, list[tuple[str, Operator]]] = {}
     for group in _groups(texts):
-        mine = {name: value for name, value in params.items() if name in parameters_of(group)}
-        found = [(name, _with_published(operator, operators)) for name, operator in _lower(group, known, mine).outputs]
+        mine = tuple([texts[i] for i in group])
+        given = {name: value for name, value in params.items() if name in parameters_of(mine)}
+        try:
+            if unknown & {*inputs_of(mine)}:
+                raise QueryError()  # nothing can be said of it until the others are right
+            found = [(name, _with_published(operator, operators)) for name, operator in _lower(mine, known, given).outputs]
+            _check_levels(mine, found, levels)
+        except QueryError as error:
+            findings.extend(error.diagnostics)
+            unknown.update(published_by(mine))
+            continue
         for name, operator in found:
-            operators[name] = operator
-            known[name] = StreamType(operator.schema, next(iter(streams.values())).axis)
-        outputs[max([texts.index(text) for text in group])] = found
+            if name:
+                operators[name] = operator
+                known[name] = StreamType(operator.schema, next(iter(streams.values())).axis)
+        outputs[max(group)] = found
+    if findings:
+        raise QueryError(*findings)
     return Program(tuple([output for position in sorted(outputs) for output in outputs[position]]))
+
+
+def _check_levels(texts: Texts, outputs: list[tuple[str, Operator]], levels: dict[str, int]) -> None:
+    """Texts of several languages that read one another nest like queries of one text."""
+    for name, operator in outputs:
+        deepest = nesting(operator, levels)
+        levels |= {name: deepest} if name else {}
+        if deepest > MAX_NESTING:
+            message = f"queries that read one another are nested more than {MAX_NESTING} levels deep in `{texts[0].file.source.name}`"
+            raise QueryError(Diagnostic("K103", message, help=("let it read a stream that is nearer to the input",)))
 
 
 def _lower(texts: Texts, streams: Mapping[str, StreamType], params: Mapping[str, object]) -> Program:
@@ -109,11 +136,11 @@ def _check(texts: Texts, params: Mapping[str, object]) -> None:
         raise QueryError(*findings)
 
 
-def _groups(texts: Texts) -> list[Texts]:
-    """Texts that read each other in a circle together, and every group after those it reads."""
+def _groups(texts: Texts) -> list[list[int]]:
+    """Numbers of texts: those that read each other in a circle together, and every group after those it reads."""
     reads = [{k for k, other in enumerate(texts) if {*_ask("published", (other,))} & {*_ask("inputs", (text,))}} for text in texts]
     behind = [_reachable(i, reads) for i in range(len(texts))]
-    groups: list[Texts] = []
+    groups: list[list[int]] = []
     placed: set[int] = set()
     for i in sorted(range(len(texts)), key=lambda i: len(behind[i])):
         if i in placed:
@@ -123,7 +150,7 @@ def _groups(texts: Texts) -> list[Texts]:
             names = listing([texts[k].file.source.name for k in circle])
             message = f"texts of different languages read each other in a circle: {names}"
             raise QueryError(Diagnostic("K305", message, help=("put queries that do not read each other into texts of their own",)))
-        groups.append(tuple([texts[k] for k in circle]))
+        groups.append(circle)
         placed.update(circle)
     return groups
 

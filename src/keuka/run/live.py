@@ -20,12 +20,13 @@ from keuka.automaton.tables import OutputColumns, Tables
 from keuka.errors import KeukaError
 from keuka.events.clocks import show_time, time_of
 from keuka.events.columns import Int64Array
-from keuka.events.delivery import Delivery
+from keuka.events.delivery import Delivery, about_bytes
 from keuka.events.frontiers import BEGINNING, INFINITE, Arrivals, EventBatch, Frontiers, late_rows
 from keuka.events.intake import Intake
 from keuka.events.matches import result_schema
 from keuka.events.order import common_axis
 from keuka.events.sources import OpenStream
+from keuka.kernel.stacks import MATCH_CHUNK
 from keuka.run import memory
 from keuka.run.embedded import FEWEST_ROWS, MOST_ROWS, last_end, next_rows
 from keuka.run.runner import MatchBatch, Runner, Usage
@@ -33,7 +34,6 @@ from keuka.schema import StreamType, TimeAxis
 
 log = logging.getLogger("keuka")
 
-MANY_MATCHES = 131_072  # as many as the kernel gives at a time
 # Up to so many rows are copied to go through the kernel in one call instead of two, because a call has its price.
 FEW_ROWS = 4_096
 
@@ -312,8 +312,8 @@ class Live:
 
         K518 if more memory is held than allowed, by what waits or by matches; what was not processed then still waits.
         """
-        if self._has_many_matches():
-            return  # what was found goes first
+        if self._are_too_many():  # what was found goes first
+            raise memory.too_many_matches(self.n_matches, self.memory_limit)
         frontier = self.frontier() if frontier is None else frontier
         if self.is_full:
             self._check_kernel_memory()
@@ -347,23 +347,32 @@ class Live:
     def _go_on(self) -> int:
         """Runs the step at hand to its end; returns how many matches it had. If they do not fit into the limit it stays in the middle."""
         assert self._going is not None
-        n_found = 0
-        for found in self._going:
-            n_found += self._collect(found)
-            if self._has_many_matches():
+        found: list[MatchBatch] = []  # of all turns, because rules take theirs one after the other
+        for batches in self._going:
+            found += batches
+            if self._are_too_many(found):
+                self._collect(found)
                 self.is_in_doubt = False
                 raise memory.too_many_matches(self.n_matches, self.memory_limit)
         self._going = None
-        return n_found
+        return self._collect(found)
 
-    def _has_many_matches(self) -> bool:
+    def _are_too_many(self, found: Sequence[MatchBatch] = ()) -> bool:
         """Do matches that were not taken hold more than allowed? So many that a call would return anyway are always allowed."""
-        return self.memory_limit is not None and self.delivery.n_bytes > self.memory_limit and self.delivery.n_found >= MANY_MATCHES
+        n_found = self.delivery.n_found + sum([batch.rows.num_rows for batch in found])
+        if self.memory_limit is None or n_found < MATCH_CHUNK:
+            return False
+        return self.delivery.n_bytes + sum([about_bytes(batch.rows) for batch in found]) > self.memory_limit
+
+    @property
+    def is_going(self) -> bool:
+        """Is a step in the middle?"""
+        return self._going is not None
 
     def check_whole(self) -> None:
         """Refuse what cannot be done while a step is in the middle."""
         if self._going is not None:
-            raise memory.too_many_matches(self.n_matches, self.memory_limit)
+            raise memory.partly_done()
 
     def _collect(self, found: Sequence[MatchBatch]) -> int:
         """Keeps what was found for the next delivery; returns how many matches there are."""

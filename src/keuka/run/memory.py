@@ -49,6 +49,12 @@ def too_many_matches(n_matches: Mapping[str, int], limit: int | None) -> ManyMat
     return ManyMatchesError(Diagnostic("K518", message, label=f"rule `{rule}` has had {n_matches[rule]:,} so far", help=help))
 
 
+def partly_done() -> DataError:
+    """Why rules cannot change, nor a snapshot be taken, just now."""
+    message = "a step with more matches than the memory_limit holds is only partly done, so this has to wait; nothing has changed"
+    return data_error("K518", message, "take its matches first: call `engine.poll()` until it returns none")
+
+
 def too_much(
     n_bytes: int,
     limit: int,

@@ -94,6 +94,7 @@ class Runner:
         self.axis = axis
         self.forest = Forest()
         self.machines = [Machine(self.forest) for _ in range(threads)]
+        self.machines[0].in_turns = threads == 1
         self.partition: Mapping[str, tuple[str, ...]] | None = None  # by stream: the key of all queries, if they have the same
         self.streams: dict[str, OpenStream] = {}
         self.n_seen: dict[str, int] = {}  # events given to the kernel, by stream
@@ -228,7 +229,7 @@ class Runner:
         return any(machine.has_old_events(now) for machine in self.machines)
 
     def process(self, step: dict[str, EventBatch], upto: int) -> Iterator[list[MatchBatch]]:
-        """Run whole epochs of all streams: all that there is up to a tick, itself included. A query with many matches has them in turns."""
+        """Run whole epochs of all streams: all there is up to a tick, itself included. On one thread very many matches come in turns."""
         inputs = {}
         for name, batch in step.items():
             source = self.forest.source(name)
@@ -237,12 +238,12 @@ class Runner:
         first_nodes = [machine.n_nodes for machine in self.machines]
         try:
             self._run(inputs, upto)
-            while any(machine.has_more for machine in self.machines):
+            while self.machines[0].has_more:
                 yield self._matches()
                 if self.forest.tracking:
                     for machine in self.machines:
                         upkeep.sweep_taken(machine)
-                self._go_on()
+                groups.go_on(self.machines[0])
         except Overflow as error:
             raise self._overflow(error, step) from None
         found = self._matches()
@@ -251,13 +252,6 @@ class Runner:
             self._forget_rows()
         self._forget_texts()
         yield found
-
-    def _go_on(self) -> None:
-        """After a turn of matches: the next one, of the machines that have more."""
-        if self._pool is None:
-            groups.go_on(self.machines[0])
-            return
-        self._together([partial(groups.go_on if machine.has_more else groups.take_no_more, machine) for machine in self.machines])
 
     def _run(self, inputs: dict[int, tuple[object, ...]], upto: int) -> None:
         leader = self.machines[0]

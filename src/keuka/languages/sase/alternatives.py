@@ -9,21 +9,20 @@ from __future__ import annotations
 import itertools
 import math
 
-from keuka.algebra.operators import Alternative
+from keuka.algebra.operators import MOST_ALTERNATIVES, Alternative
 from keuka.diagnostics import Diagnostic, Span
 from keuka.errors import QueryError
 from keuka.expressions import Call, Expression, conjuncts, sides
 from keuka.languages.sase.conditions import Either, Every, Formula, Term, expression_of
 
-MAX_ALTERNATIVES = 64
 _MIRRORED = {"gt": "lt", "ge": "le"}
 
 
 def alternatives_of(formula: Formula, negated: tuple[int, ...], span: Span) -> tuple[Alternative, ...]:
     """`negated` are the numbers of the negated components, `span` is that of WHERE."""
     n_alternatives = _count(formula, negated)
-    if n_alternatives > MAX_ALTERNATIVES:
-        message = f"this condition has {n_alternatives} alternatives, more than {MAX_ALTERNATIVES}"
+    if n_alternatives > MOST_ALTERNATIVES:
+        message = f"this condition has {n_alternatives} alternatives, more than {MOST_ALTERNATIVES}"
         help = ("each OR about a component that must not occur multiplies them; write several queries, or join values with IN",)
         raise QueryError(Diagnostic("K401", message, span, help=help))
     found: dict[frozenset[object], tuple[Expression, ...]] = {}
