@@ -151,7 +151,7 @@ def _continued(rule: RuleSpec, old: RuleState, live: Live, is_own: bool) -> Load
 
 
 def _text(state: RuleState) -> RuleSpec:
-    languages = state.language.split(",")
+    languages = state.language.split(",") if isinstance(state.language, str) else []
     languages *= len(state.texts) if len(languages) == 1 else 1  # older snapshots have one for all texts
     if len(languages) != len(state.texts) or not all(language in LANGUAGES for language in languages):
         raise checkpoints.damaged(f"rule `{state.name}` is in no known language")
