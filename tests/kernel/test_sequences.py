@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,6 +32,11 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
+# What is given back is not always at once; a sanitizer keeps up to 256 MB of it, to see who still uses it. All matches of the tests
+# below would be more than that.
+MOST_GROWTH = 350_000_000 if "libasan" in os.environ.get("LD_PRELOAD", "") else 50_000_000
+
+
 # -- many matches ------------------------------------------------------------------------------------------------------------
 
 
@@ -45,7 +51,7 @@ def test_a_billion_matches_come_in_batches_of_bounded_size_and_bounded_memory(co
         held.append(resident_bytes())
     assert sum(sizes) > 100_000 * n_batches
     assert max(sizes) < 200_000
-    assert max(held[10:]) - max(held[:10]) < 50_000_000  # what is given back is not always at once
+    assert max(held[10:]) - max(held[:10]) < MOST_GROWTH
 
 
 def test_contributors_of_matches_that_come_in_turns_are_right():
