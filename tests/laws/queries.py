@@ -71,8 +71,9 @@ class Program:
     def most_events(self) -> int:
         """Runs branch at simultaneous events, and combinations multiply: for the slow evaluator streams must be short then."""
         most = {0: 25, 1: 25, 2: 16, 3: 10, 4: 8}.get(self.n_components, 7)
-        if self.n_components > 1 and "PUBLISH" in self.text:
-            most = min(most, 4 if self.n_folds else 6)  # combinations of combinations, and runs over simultaneous ones
+        if self.n_components > 1 and ";" in self.text:
+            # Combinations of combinations, and runs over simultaneous ones.
+            most = min(most, 2 if self.n_folds else 5 if self.n_components <= 3 else 3)
         return min(12 if self.n_folds > 1 else 25, most)
 
 
