@@ -303,7 +303,6 @@ def search(machine: Machine, seq: cython.pointer(Sequence)) -> Status:
             seq.alive[level] = seq.alive[level - 1]
             seq.failed[level] = seq.failed[level - 1]
             seq.since[level] = min(seq.since[level - 1], words[EVENT_START])
-        seq.n_bound += 1
         machine.work += 1
         if machine.work >= SIGNALS_AFTER:
             status = look_for_signals(machine)
@@ -387,8 +386,6 @@ def emit_plain(machine: Machine, seq: cython.pointer(Sequence), ring: cython.poi
         result.ends.size = n
         if n >= MATCH_CHUNK and machine.in_turns and not seq.is_read:
             break
-    seq.n_matches += n - n_before
-    seq.n_bound += n - n_before
     seq.cursor[level] = number
     machine.work += 1 + n - n_before
     if machine.work >= SIGNALS_AFTER:
@@ -583,7 +580,6 @@ def emit_match(machine: Machine, seq: cython.pointer(Sequence), level: int64_t) 
         result.flags[i].data[n] = flags[seq.items[i]]
     # The other buffers have as many rows as this one.
     result.ends.size = n + 1
-    seq.n_matches += 1
     return Status.FINE
 
 

@@ -179,8 +179,6 @@ cdef struct Sequence:
     uint64_t mask         # those of them that are still to do
     int64_t n_events      # that are stacked
     int64_t most_events
-    int64_t n_bound       # events bound while searching
-    int64_t n_matches
 
 cdef bint add_event(Ring* ring) noexcept nogil
 cdef bint shrink_ring(Ring* ring) noexcept nogil
