@@ -8,8 +8,8 @@ from __future__ import annotations
 import logging
 import os
 import time as clock
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +35,19 @@ log = logging.getLogger("keuka")
 
 EVENTS = "events"  # what one table of all events is called where it was given no name
 
+MOST_COMPILED = 8  # a query is seldom run over streams of more kinds than this
+
 
 @dataclass(frozen=True)
 class Query:
     """One or more parsed queries that may read each other's published streams. Made by `cel`, `sase` and `query`."""
 
     texts: Texts
+    # What it was compiled to, by everything that decides it, so that running it again on streams like those before costs no planning.
+    compiled: dict[object, Compiled] = field(default_factory=dict, init=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"texts": self.texts, "compiled": {}}
 
     def __repr__(self) -> str:
         return f"<{' and '.join(dict.fromkeys([text.language for text in self.texts]))} query over {', '.join(self.inputs)}>"
@@ -136,6 +143,16 @@ class Query:
             raise ValueError(f"limit must be a whole number from 1 on, not {limit!r}")
         prepared = prepare(self, streams, params=params, outputs=() if output is None else (output,), **options)
         return trace(prepared.plan, prepared.opened, key, limit)
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What a query becomes for streams of certain columns."""
+
+    program: Program
+    plan: Plan
+    tables: Tables
+    statistics: dict[tuple[str, str], int]  # how many values the columns have that the planner asked for
 
 
 @dataclass(frozen=True)
@@ -361,12 +378,48 @@ def prepare(
         types: dict[str, StreamType] = {stream.name: stream.type for stream in opened}
     else:
         types = dict.fromkeys(parsed.inputs, opened[0].type)
-    program = lower_texts(parsed.texts, types, params or {})
-    if type_column is not None:
-        program = _by_type(program, opened[0], type_column)
-    planned, tables = compile_program(program, outputs, bool(contributors), header_names(bool(contributors)), known_distinct(opened))
-    log.info("planned %s in %.1f ms", listing(output_names(program), 4), 1000 * (clock.perf_counter() - began))
-    return Prepared(opened, program, planned, tables)
+
+    def compile_(n_distinct: NDistinct) -> tuple[Program, Plan, Tables]:
+        program = lower_texts(parsed.texts, types, params or {})
+        if type_column is not None:
+            program = _by_type(program, opened[0], type_column)
+        return program, *compile_program(program, outputs, bool(contributors), header_names(bool(contributors)), n_distinct)
+
+    decides = (tuple([_identity(stream) for stream in opened]), type_column, _values(params or {}), outputs, bool(contributors))
+    found = _compiled_once(parsed, decides, known_distinct(opened), compile_)
+    log.info("planned %s in %.1f ms", listing(output_names(found.program), 4), 1000 * (clock.perf_counter() - began))
+    return Prepared(opened, found.program, found.plan, found.tables)
+
+
+def _identity(stream: OpenStream) -> object:
+    """All of a stream that can change what a query is compiled to."""
+    columns = tuple([(a.name, a.type, a.arrow) for a in stream.type.schema.attributes])
+    return stream.name, columns, stream.type.axis.tick_us, stream.type.axis.arrow
+
+
+def _values(params: Mapping[str, object]) -> object:
+    """Parameters as part of a key: 1, 1.0 and True, or 0.0 and -0.0, are equal in Python but not in a query."""
+    return tuple([(name, type(value), repr(value)) for name, value in params.items()])
+
+
+def _compiled_once(
+    query_: Query, key: object, n_distinct: NDistinct, compile_: Callable[[NDistinct], tuple[Program, Plan, Tables]]
+) -> Compiled:
+    """What the query was compiled to before, unless what the planner asked of the streams is answered otherwise now."""
+    known = query_.compiled.get(key)
+    if known is not None and all(n_distinct(*column) == n for column, n in known.statistics.items()):
+        return known
+    statistics: dict[tuple[str, str], int] = {}
+
+    def remembered(stream: str, column: str) -> int:
+        statistics[stream, column] = n_distinct(stream, column)
+        return statistics[stream, column]
+
+    made = Compiled(*compile_(remembered), statistics)
+    query_.compiled[key] = made
+    for oldest in list(query_.compiled)[:-MOST_COMPILED]:
+        query_.compiled.pop(oldest, None)
+    return made
 
 
 def compile_program(

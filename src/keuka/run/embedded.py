@@ -22,7 +22,7 @@ from keuka.schema import MAX_TICK
 # A query can have many more matches than events. Steps are cut so that one call of the kernel gives about this many at the
 # most: the number of events grows from FEWEST_ROWS to MOST_ROWS while matches are few, and shrinks when they are not.
 MANY_MATCHES = 500_000
-FEWEST_ROWS, MOST_ROWS = 4_096, 65_536
+FEWEST_ROWS, MOST_ROWS = 4_096, 32_768
 
 MAKE_TEXT = [int(op) for op in (Op.LOWER, Op.UPPER, Op.SUBSTRING, Op.CONCAT)]
 
