@@ -116,7 +116,6 @@ class Delivery:
         self._names: set[str] = set()
         self._steps: list[list[Found]] = []
         self.n_found = 0
-        self.n_bytes = 0  # about what undelivered matches take
         self._nothing: Matches | None = None  # what is delivered while nothing is found; None after rules changed
 
     @property
@@ -147,8 +146,12 @@ class Delivery:
         self._steps.append([(*self._places[rule, output], rows) for rule, output, rows in found])
         n_found = int(sum([rows.num_rows for _, _, rows in found]))
         self.n_found += n_found
-        self.n_bytes += sum([about_bytes(rows) for _, _, rows in found])
         return n_found
+
+    @property
+    def n_bytes(self) -> int:
+        """About what undelivered matches take."""
+        return sum([about_bytes(rows) for step in self._steps for _, _, rows in step])
 
     def deliver(self) -> Matches:
         """Everything found since the last time."""
@@ -160,7 +163,6 @@ class Delivery:
             return self._nothing
         steps, self._steps = self._steps, []
         n_found, self.n_found = self.n_found, 0
-        self.n_bytes = 0
         if not has_changed:
             return Matches(n_found, self._nothing.queries, self._nothing._results, steps)
         # Rules may have gone since their matches were found.
@@ -191,7 +193,6 @@ class Delivery:
             rows = pending.filter(pc.equal(names, name)).drop_columns([QUERY])
             self._steps.append([(results, name, batch) for batch in rows.to_batches()])
         self.n_found += pending.num_rows
-        self.n_bytes += about_bytes(pending)
         self._nothing = None
 
 

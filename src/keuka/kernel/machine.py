@@ -45,8 +45,16 @@ def enlarged(data: cython.p_void, n_old: int64_t, n_new: int64_t, size: int64_t)
     return grown
 
 
+FEW_WORDS = 1024
+
+
 def fresh(n_words: int):
-    """An array from Arrow's memory, which keeps what results gave back: with pages from the system matches cost a fifth more."""
+    """An array from Arrow's memory, which keeps what results gave back: with pages from the system matches cost a fifth more.
+
+    Small ones have no pages of their own, and are had for less.
+    """
+    if n_words <= FEW_WORDS:
+        return np.empty(n_words, np.int64)
     return np.frombuffer(pa.allocate_buffer(8 * n_words), np.int64)
 
 
@@ -504,27 +512,21 @@ class Machine:
                 total += (seq.rings[i].mask + 1) * seq.rings[i].width * 8
         return total
 
-    def next_deadline(self):
-        """The next tick at which a match can come by itself; None if there is none."""
-        self.follow()
-        found = [
-            next_deadline(cython.address(self.sequences[i]))
-            for i in range(self.n_sequences)
-            if self.sequences[i].serial != 0 and has_first(cython.address(self.sequences[i]))
-        ]
-        return min(found, default=None)
-
-    def has_old_events(self, now: int64_t) -> bool:
-        """Are there stacked events that can be part of no match any more at this tick?"""
+    def has_work(self, now: int64_t) -> bool:
+        """Are there windows that are over at this tick, or stacked events that can be part of no match any more?"""
         self.follow()
         i: int64_t
         c: int64_t
         kept_for: int64_t
+        seq: cython.pointer(Sequence)
         ring: cython.pointer(Ring)
         for i in range(self.n_sequences):
-            for c in range(self.sequences[i].n_components):
-                ring = self.sequences[i].rings + c
-                kept_for = self.sequences[i].components[c * COMPONENT_WORDS + KEPT_FOR]
+            seq = cython.address(self.sequences[i])
+            if seq.serial != 0 and has_first(seq) and next_deadline(seq) <= now:
+                return True
+            for c in range(seq.n_components):
+                ring = seq.rings + c
+                kept_for = seq.components[c * COMPONENT_WORDS + KEPT_FOR]
                 if ring.tail < ring.head and is_past(event_at(ring, ring.tail)[EVENT_END], now, kept_for):
                     return True
         return False

@@ -78,7 +78,7 @@ def run(
 
 
 def last_end(step: dict[str, EventBatch]) -> int:
-    return max([int(batch.end[-1]) for batch in step.values()])
+    return max([batch.last_end for batch in step.values()])
 
 
 def next_rows(n_rows: int, n_found: int) -> int:

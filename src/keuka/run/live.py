@@ -331,18 +331,12 @@ class Live:
         if self._going is None and self.runner is not None:
             if step := self.frontiers.step(frontier, self._wanted, self._n_rows):
                 self._going = self.runner.process(step, last_end(step))
-            elif self._has_work(frontier - 1):
+            elif self.runner.has_work(frontier - 1):
                 self._going = self.runner.process({}, frontier - 1)
         elif self._going is None:
             while self.frontiers.step(frontier, self._wanted, self._n_rows):
                 pass  # nobody reads them
         return self._going is not None
-
-    def _has_work(self, tick: int) -> bool:
-        """Is there something to be done up to a tick without events?"""
-        assert self.runner is not None
-        deadline = self.runner.next_deadline
-        return tick >= BEGINNING and ((deadline is not None and deadline <= tick) or self.runner.has_old_events(tick))
 
     def _go_on(self) -> int:
         """Runs the step at hand to its end; returns how many matches it had. If they do not fit into the limit it stays in the middle."""
@@ -359,8 +353,7 @@ class Live:
 
     def _are_too_many(self, found: Sequence[MatchBatch] = ()) -> bool:
         """Do matches that were not taken hold more than allowed? So many that a call would return anyway are always allowed."""
-        n_found = self.delivery.n_found + sum([batch.rows.num_rows for batch in found])
-        if self.memory_limit is None or n_found < MATCH_CHUNK:
+        if self.memory_limit is None or self.delivery.n_found + sum([batch.rows.num_rows for batch in found]) < MATCH_CHUNK:
             return False
         return self.delivery.n_bytes + sum([about_bytes(batch.rows) for batch in found]) > self.memory_limit
 

@@ -23,6 +23,7 @@ from keuka.events.clocks import show_time
 from keuka.events.columns import ByteArray, Int32Array, Int64Array, UnfitError, check_text, damaged, from_kernel, to_kernel
 from keuka.events.contributors import Contributors, Leaves
 from keuka.events.files import place
+from keuka.events.frontiers import BEGINNING
 from keuka.events.matches import result_schema
 from keuka.events.order import EventBatch
 from keuka.events.sources import OpenStream
@@ -219,14 +220,10 @@ class Runner:
 
     # -- one step ----------------------------------------------------------------------------------------------------------
 
-    @property
-    def next_deadline(self) -> int | None:
-        """The next tick at which a match can come without an event; None if there is none."""
-        return min([tick for machine in self.machines if (tick := machine.next_deadline()) is not None], default=None)
-
-    def has_old_events(self, now: int) -> bool:
-        """Are there events that can be part of no match any more at this tick? Steps without events forget them, too."""
-        return any(machine.has_old_events(now) for machine in self.machines)
+    def has_work(self, upto: int) -> bool:
+        """Is there something to be done up to a tick without events: matches that come by themselves, events to be forgotten?"""
+        # Only sequences have such, and the beginning of time is before all of it.
+        return bool(self.forest.combined) and upto >= BEGINNING and any(machine.has_work(upto) for machine in self.machines)
 
     def process(self, step: dict[str, EventBatch], upto: int) -> Iterator[list[MatchBatch]]:
         """Run whole epochs of all streams: all there is up to a tick, itself included. On one thread very many matches come in turns."""
@@ -344,8 +341,10 @@ class Runner:
     def _matches(self) -> list[MatchBatch]:
         """The matches of all outputs by end, those of one end by start; in more than one batch if there are 2 GB of a column."""
         matches = []
-        streams = {stream for machine in self.machines for stream in machine.touched_streams()}
-        for stream in sorted(streams & self._outputs.keys()):
+        touched = [stream for machine in self.machines for stream in machine.touched_streams()]
+        for stream in sorted(touched) if len(self.machines) == 1 else sorted(set(touched)):
+            if stream not in self._outputs:
+                continue
             found = _output(self.machines, stream)
             for query, output in self._outputs[stream]:
                 matches += [MatchBatch(query, output.columns.name, rows) for rows in self._batches(output, found)]
