@@ -99,7 +99,7 @@ def bars(axes: Any, labels: list[str], values: list[float], colors: list[str]) -
 def two_curves(axes: Any, sizes: list[int], rates: dict[str, list[float]]) -> None:
     curve(axes, sizes, rates["as planned"])
     axes.plot(sizes, rates["no stacks"], marker="o", color=OTHERS)
-    axes.annotate("without active instance stacks", (sizes[-1], rates["no stacks"][-1]), (-4, -14), textcoords="offset points", ha="right")
+    axes.annotate("without active instance stacks", (sizes[-1], rates["no stacks"][-1]), (-4, -24), textcoords="offset points", ha="right")
 
 
 def curve(axes: Any, sizes: list[int], rates: list[float], label: str | None = None) -> None:

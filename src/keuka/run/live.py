@@ -344,7 +344,7 @@ class Live:
         found: list[MatchBatch] = []  # of all turns, because rules take theirs one after the other
         for batches in self._going:
             found += batches
-            if self._are_too_many(found):
+            if self.memory_limit is not None and self._are_too_many(found):
                 self._collect(found)
                 self.is_in_doubt = False
                 raise memory.too_many_matches(self.n_matches, self.memory_limit)

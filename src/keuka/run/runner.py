@@ -232,7 +232,8 @@ class Runner:
             source = self.forest.source(name)
             if source is not None:
                 inputs[source] = self._kernel_batch(name, batch)
-        first_nodes = [machine.n_nodes for machine in self.machines]
+        remembers = bool(self.carried) or self.forest.tracking
+        first_nodes = [machine.n_nodes for machine in self.machines] if remembers else []
         try:
             self._run(inputs, upto)
             while self.machines[0].has_more:
@@ -244,7 +245,7 @@ class Runner:
         except Overflow as error:
             raise self._overflow(error, step) from None
         found = self._matches()
-        if self.carried or self.forest.tracking:
+        if remembers:
             self._settle(step, first_nodes)
             self._forget_rows()
         self._forget_texts()
