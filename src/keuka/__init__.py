@@ -9,6 +9,7 @@ from keuka.events.sources import Stream
 from keuka.query import Query, cel, match, match_all, query, sase
 from keuka.rules import Rule
 from keuka.run.live import Waiting
+from keuka.spark.frames import matching, on_spark
 
 __version__ = version("keuka")
 
@@ -27,6 +28,8 @@ __all__ = [
     "cel",
     "match",
     "match_all",
+    "matching",
+    "on_spark",
     "query",
     "sase",
 ]

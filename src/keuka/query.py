@@ -304,6 +304,13 @@ def match(
     >>> keuka.match("SELECT price_1 AS low, price AS high FROM S NEXT {$2.price > $1.price} S", ticks, time="t").to_pylist()
     [{'low': 10, 'high': 12, '_start': 1, '_end': 2}]
     """
+    if _are_on_spark(streams):
+        if threads != 1:
+            raise ValueError("threads are for data in this process; `keuka.on_spark(..., shards=n)` says how Spark divides it")
+        from keuka.spark.frames import on_spark
+
+        said = {"time": time, "type_column": type_column, "params": params, "lateness": lateness, "unit": unit}
+        return on_spark(query, streams, language=language, output=output, contributors=contributors, **said)
     prepared = prepare(
         query,
         streams,
@@ -319,6 +326,13 @@ def match(
     )
     chosen = output or prepared.default_output
     return _collect(prepared, threads)[chosen]
+
+
+def _are_on_spark(streams: Any) -> bool:
+    """Is one of them a DataFrame of Spark? Known by its name, because pyspark is not imported here."""
+    given = streams.values() if isinstance(streams, Mapping) else (streams,)
+    kinds = [type(stream.data if isinstance(stream, Stream) else stream) for stream in given]
+    return any(kind.__module__.startswith("pyspark.sql") and kind.__name__ == "DataFrame" for kind in kinds)
 
 
 def match_all(

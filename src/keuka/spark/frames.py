@@ -1,0 +1,61 @@
+"""Queries over Spark's DataFrames: DataFrame in, DataFrame out, nothing computed before Spark computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from keuka.errors import data_error
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from keuka.spark.jobs import Results
+
+
+def on_spark(
+    query: Any,
+    streams: Any,
+    *,
+    language: str | None = None,
+    time: Any = None,
+    type_column: str | None = None,
+    params: Mapping[str, object] | None = None,
+    output: str | None = None,
+    lateness: Any = None,
+    unit: Any = None,
+    contributors: bool = False,
+    shards: int | None = None,
+) -> DataFrame:
+    """The matches of a query over static DataFrames, as a DataFrame that is computed when Spark needs it.
+
+    streams: a DataFrame if the query reads one stream, else a dict from stream name to DataFrame; `keuka.Stream(df, time=..., id=...)`
+        where more must be said than the column of time.
+    shards: into how many partitions events are divided; by default Spark decides.
+    lateness: is checked, and has no effect: a DataFrame that ends is sorted.
+
+    Everything else is as in `keuka.match`. Mistakes in query, columns and types are raised here, before a job starts.
+    """
+    options = {"language": language, "time": time, "type_column": type_column, "params": params, "lateness": lateness, "unit": unit}
+    outputs = () if output is None else (output,)
+    found = _results(query, streams, outputs=outputs, contributors=contributors, shards=shards, options=options)
+    return found.output(found.names[0])
+
+
+def matching(query: Any, **options: Any) -> Callable[[DataFrame], DataFrame]:
+    """A transformation, for `df.transform(keuka.matching(query, time="ts"))`. Takes the options of `on_spark`."""
+    return lambda frame: on_spark(query, frame, **options)
+
+
+def all_on_spark(query: Any, streams: Any, *, shards: int | None = None, contributors: bool = False, **options: Any) -> Results:
+    """The matches of every query of a set."""
+    return _results(query, streams, outputs=None, contributors=contributors, shards=shards, options=options)
+
+
+def _results(query: Any, streams: Any, **options: Any) -> Results:
+    """What needs pyspark is imported when a query meets Spark, not with Keuka."""
+    try:
+        from keuka.spark.jobs import results
+    except ImportError as error:
+        raise data_error("K551", f"Spark cannot be used: {error}", "install what is needed: `pip install 'keuka[spark]'`") from None
+    return results(query, streams, **options)

@@ -1,0 +1,153 @@
+"""What a worker does with a partition: its rows as streams, one kernel over them, its matches as batches.
+
+Comes in: a Task, made by the driver (`frames.py`), and record batches of rows. Goes out: rows of results. Rows of several streams, or of
+several outputs, share one list of columns (`Slots`), so that they can be one DataFrame.
+"""
+
+from __future__ import annotations
+
+import functools
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from keuka.automaton.tables import Tables, from_bytes
+from keuka.errors import KeukaError
+from keuka.events.sources import OpenStream, Stream, open_stream
+from keuka.run.embedded import run
+
+OF = "_of"  # which stream or which output a row is of
+SHARD = "_shard"  # for which shard it is
+
+MOST_TICKS = 2**61  # times further away are in the last slice
+
+
+@dataclass(frozen=True)
+class Slots:
+    """Columns that rows of several kinds share: a kind leaves those empty that it has no use for."""
+
+    types: tuple[pa.DataType, ...]
+    places: tuple[tuple[int, ...], ...]  # by kind: where each of its columns is
+
+
+def share(kinds: Sequence[pa.Schema]) -> Slots:
+    """As few columns as will do: one for each type, as often as the kind with most of it needs."""
+    types: list[pa.DataType] = []
+    places = []
+    for schema in kinds:
+        taken: list[int] = []
+        for field in schema:
+            free = [i for i, type_ in enumerate(types) if type_.equals(field.type) and i not in taken]
+            if not free:
+                types.append(field.type)
+            taken.append(free[0] if free else len(types) - 1)
+        places.append(tuple(taken))
+    return Slots(tuple(types), tuple(places))
+
+
+@dataclass(frozen=True)
+class Input:
+    """A stream on the worker: the columns that are sent there, and what must be said of them."""
+
+    name: str
+    schema: pa.Schema
+    time: tuple[str, ...]
+    id: str | None
+    unit: str | None
+    slots: tuple[int, ...]  # where its columns are in a batch
+
+
+@dataclass(frozen=True)
+class Output:
+    name: str
+    tag: int | None  # None if there is only this one
+    schema: pa.Schema
+    slots: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Slices:
+    """Time is cut into slices of a length, in the units that times are shown in, and dealt out to shards in turn.
+
+    A match ends at most `reach` after any event it depends on, so an event is sent to the shard of its slice, and to that of the next.
+    """
+
+    reach: int
+    length: int
+    n_shards: int
+
+
+@dataclass(frozen=True)
+class Task:
+    """All that a worker must know."""
+
+    tables: bytes
+    inputs: tuple[Input, ...]
+    outputs: tuple[Output, ...]
+    output_types: tuple[pa.DataType, ...]
+    slices: Slices | None
+
+
+def task_bytes(task: Task) -> bytes:
+    return pickle.dumps(task)
+
+
+@functools.lru_cache(maxsize=16)
+def _loaded(task: bytes) -> tuple[Task, Tables]:
+    """Once a process: workers serve many partitions."""
+    loaded: Task = pickle.loads(task)
+    return loaded, from_bytes(loaded.tables)
+
+
+def run_partition(task_: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The results of the rows of a partition. Slices of time of several shards may have come to one."""
+    task, tables = _loaded(task_)
+    rows = pa.Table.from_batches(list(batches)) if (batches := [batch for batch in batches if batch.num_rows]) else None
+    if rows is None:
+        return
+    shards = [None] if task.slices is None else pc.unique(rows[SHARD]).to_pylist()
+    try:
+        for shard in shards:
+            mine = rows if shard is None else rows.filter(pc.equal(rows[SHARD], shard))
+            opened = [_opened(input_, i, mine, len(task.inputs)) for i, input_ in enumerate(task.inputs)]
+            for found in run(tables, opened):
+                result = found.rows if task.slices is None or shard is None else _own(found.rows, task.slices, shard)
+                if result.num_rows:
+                    yield _packed(result, next(o for o in task.outputs if o.name == found.output), task.output_types)
+    except KeukaError as error:
+        note = "rows are counted within a partition of Spark, as they came to it"
+        raise type(error)(*[replace(d, help=(*d.help, note)) if d.label else d for d in error.diagnostics]) from None
+
+
+def _opened(input_: Input, index: int, rows: pa.Table, n_inputs: int) -> OpenStream:
+    mine = rows if n_inputs == 1 else rows.filter(pc.equal(rows[OF], index))
+    columns = [mine.column(slot).cast(field.type) for slot, field in zip(input_.slots, input_.schema, strict=True)]
+    table = pa.Table.from_arrays(columns, schema=input_.schema)
+    time = input_.time[0] if len(input_.time) == 1 else (input_.time[0], input_.time[1])
+    return open_stream(input_.name, Stream(table, time=time, id=input_.id, unit=input_.unit))
+
+
+def _own(rows: pa.RecordBatch, slices: Slices, shard: int) -> pa.RecordBatch:
+    """The matches that end in a slice of this shard; others have all their events elsewhere, too."""
+    ends = rows.column("_end")
+    if pa.types.is_date(ends.type):
+        ends = ends.cast(pa.int32())
+    ticks = np.clip(ends.cast(pa.int64()).to_numpy(), -MOST_TICKS, MOST_TICKS)
+    return rows.filter(pa.array((ticks // slices.length) % slices.n_shards == shard))
+
+
+def _packed(rows: pa.RecordBatch, output: Output, types: tuple[pa.DataType, ...]) -> pa.RecordBatch:
+    place = {slot: i for i, slot in enumerate(output.slots)}
+    arrays = [rows.column(place[slot]).cast(type_) if slot in place else pa.nulls(rows.num_rows, type_) for slot, type_ in enumerate(types)]
+    if output.tag is None:
+        return pa.RecordBatch.from_arrays(arrays, schema=output.schema)
+    tags = pa.repeat(pa.scalar(output.tag, pa.int32()), rows.num_rows)
+    return pa.RecordBatch.from_arrays([tags, *arrays], names=[OF, *slot_names(len(types))])
+
+
+def slot_names(n_slots: int) -> list[str]:
+    return [f"v{i}" for i in range(n_slots)]
