@@ -399,7 +399,7 @@ def prepare(
             program = _by_type(program, opened[0], type_column)
         return program, *compile_program(program, outputs, bool(contributors), header_names(bool(contributors)), n_distinct)
 
-    decides = (tuple([_identity(stream) for stream in opened]), type_column, _values(params or {}), outputs, bool(contributors))
+    decides = (tuple([_identity(stream) for stream in opened]), type_column, _values(params or {}), repr(outputs), bool(contributors))
     found = _compiled_once(parsed, decides, known_distinct(opened), compile_)
     log.info("planned %s in %.1f ms", listing(output_names(found.program), 4), 1000 * (clock.perf_counter() - began))
     return Prepared(opened, found.program, found.plan, found.tables)
@@ -411,9 +411,10 @@ def _identity(stream: OpenStream) -> object:
     return stream.name, columns, stream.type.axis.tick_us, stream.type.axis.arrow
 
 
-def _values(params: Mapping[str, object]) -> object:
+def _values(params: object) -> object:
     """Parameters as part of a key: 1, 1.0 and True, or 0.0 and -0.0, are equal in Python but not in a query."""
-    return tuple([(name, type(value), repr(value)) for name, value in params.items()])
+    # Whoever lowers the query says what is wrong with them if they are no dict.
+    return tuple([(repr(name), type(value), repr(value)) for name, value in params.items()]) if isinstance(params, Mapping) else repr(params)
 
 
 def _compiled_once(

@@ -161,6 +161,23 @@ def bag_of_table(results: pa.Table, sources: Mapping[tuple[str, str], Row]) -> B
     return _bag(found)
 
 
+def bag_without_contributors(results: pa.Table) -> Bag:
+    columns = [results.column(i).to_pylist() for i in range(results.num_columns)]
+    return _bag([(tuple(payload), start, end, ()) for *payload, start, end in zip(*columns, strict=True)])
+
+
+def without_contributors(found: Outcome) -> Outcome:
+    """As it is where nobody asks for contributors."""
+
+    def plain(bag: Bag) -> Bag:
+        plain_bag: Bag = Counter()
+        for (payload, start, end, _), n in bag.items():
+            plain_bag[payload, start, end, ()] += n
+        return plain_bag
+
+    return {name: bag if isinstance(bag, str) else plain(bag) for name, bag in found.items()}
+
+
 def _bag(results: Iterable[Result]) -> Bag:
     return Counter([(_plain(payload), start, end, tuple([(s, _plain(r)) for s, r in rows])) for payload, start, end, rows in results])
 

@@ -17,9 +17,9 @@ from keuka.automaton.model import OUTPUT, Automaton
 from keuka.automaton.stacks import Stacks
 from keuka.automaton.tables import Tables
 from keuka.plan.planner import NDistinct, Plan, Stage, compile_tables, leaves, plan
-from keuka.schema import MAX_TICK, Attribute, Schema, TimeAxis, Type
+from keuka.schema import MAX_TICK, TimeAxis
 
-START, END = "#start", "#end"  # the times of a stream that another part made; no query can name them
+START, END = "#start", "#end"  # the times of a stream that another part made, in columns that no query can name
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ def _part_of_stages(group: Sequence[str], stages: Mapping[str, Stage], results: 
             if operator.name in group:
                 return replace(operator, input=over(stages[operator.name].operator))
             made.add(operator.name)
-            return Source(operator.name, with_times(operator.schema), operator.span)
+            return Source(operator.name, operator.schema, operator.span)
         return with_inputs(operator, [over(i) for i in inputs(operator)])
 
     read_elsewhere = {
@@ -184,8 +184,3 @@ def _part_of_stages(group: Sequence[str], stages: Mapping[str, Stage], results: 
     outputs = [name for name in group if name in results or name in read_elsewhere]
     program = Program(tuple([(name, over(stages[name].operator)) for name in outputs]))
     return part_of(outputs, program, frozenset(made))
-
-
-def with_times(schema: Schema) -> Schema:
-    """A stream that another part made: its attributes, then its times."""
-    return Schema((*schema.attributes, *[Attribute(name, Type.INTEGER, pa.int64()) for name in (START, END)]))

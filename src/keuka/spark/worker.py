@@ -115,7 +115,7 @@ def run_partition(task_: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[p
             mine = rows if shard is None else rows.filter(pc.equal(rows[SHARD], shard))
             opened = [_opened(input_, i, mine, len(task.inputs)) for i, input_ in enumerate(task.inputs)]
             for found in run(tables, opened):
-                result = found.rows if task.slices is None or shard is None else _own(found.rows, task.slices, shard)
+                result = found.rows if task.slices is None or shard is None else own(found.rows, task.slices, shard)
                 if result.num_rows:
                     yield _packed(result, next(o for o in task.outputs if o.name == found.output), task.output_types)
     except KeukaError as error:
@@ -131,7 +131,7 @@ def _opened(input_: Input, index: int, rows: pa.Table, n_inputs: int) -> OpenStr
     return open_stream(input_.name, Stream(table, time=time, id=input_.id, unit=input_.unit))
 
 
-def _own(rows: pa.RecordBatch, slices: Slices, shard: int) -> pa.RecordBatch:
+def own(rows: pa.RecordBatch, slices: Slices, shard: int) -> pa.RecordBatch:
     """The matches that end in a slice of this shard; others have all their events elsewhere, too."""
     ends = rows.column("_end")
     if pa.types.is_date(ends.type):

@@ -1,0 +1,83 @@
+"""Law 8 for workers that do not know each other: whatever `plan/division.py` makes of a program gives what it gives as a whole.
+
+What Spark does in between is done here by a few lines: rows go to shards by slices of time as long as a match can reach (by key:
+test_partition_law.py), results of one part are the input of the next.
+"""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+import pyarrow as pa
+from hypothesis import event, given
+
+import keuka
+from keuka.algebra.operators import Program
+from keuka.errors import DataError
+from keuka.events.sources import open_stream
+from keuka.plan.division import END, START, BySlices, Part, divide
+from keuka.plan.planner import output_names
+from keuka.run.embedded import run
+from keuka.schema import TimeAxis
+from keuka.spark.worker import Slices, own
+
+from .outcomes import Bag, Outcome, bag_without_contributors, by_reference, check, without_contributors
+from .streams import SHAPES, Rows, table
+from .test_laws import Example, examples
+
+AXIS = TimeAxis(None, pa.int64())
+
+
+def by_parts(program: Program, streams: Rows, n_shards: int) -> Outcome:
+    """Each output divided by itself, so that an overflow in one says nothing about the others."""
+    found: dict[str, Bag | str] = {}
+    for name, (_, operator) in zip(output_names(program), program.outputs, strict=True):
+        parts = divide(
+            Program(((name, operator),)), [name], axis=AXIS, contributors=False, n_workers=n_shards, n_distinct=lambda stream, column: 0
+        )
+        event(" ".join([type(part.division).__name__ for part in parts]))
+        try:
+            found[name] = bag_without_contributors(results(parts, streams, n_shards)[name])
+        except DataError as error:
+            found[name] = error.code
+    return found
+
+
+def results(parts: tuple[Part, ...], streams: Rows, n_shards: int) -> dict[str, pa.Table]:
+    data = {name: keuka.Stream(table(name, rows), time=SHAPES[name].time) for name, rows in streams.items()}
+    made: dict[str, pa.Table] = {}
+    for part in parts:
+        for name, rows in part_results(part, data, n_shards).items():
+            made[name] = rows
+            renamed = rows.rename_columns([*rows.column_names[:-2], START, END])
+            data[name] = keuka.Stream(renamed, time=(START, END))
+    return made
+
+
+def part_results(part: Part, data: dict[str, keuka.Stream], n_shards: int) -> dict[str, pa.Table]:
+    slices = Slices(max(1, part.division.reach), max(1, part.division.reach), n_shards) if isinstance(part.division, BySlices) else None
+    found: dict[str, list[pa.RecordBatch]] = {output.name: [] for output in part.tables.outputs}
+    schemas = {}
+    for output in part.tables.outputs:
+        fields = [pa.field(a.name, a.arrow) for a in output.schema.attributes]
+        schemas[output.name] = pa.schema([*fields, pa.field("_start", pa.int64()), pa.field("_end", pa.int64())])
+    for shard in [None] if slices is None else range(n_shards):
+        opened = [open_stream(s.name, sent(data[s.name], slices, shard)) for s in part.tables.sources]
+        for batch in run(part.tables, opened):
+            found[batch.output].append(batch.rows if slices is None or shard is None else own(batch.rows, slices, shard))
+    return {name: pa.Table.from_batches(batches, schemas[name]) for name, batches in found.items()}
+
+
+def sent(stream: keuka.Stream, slices: Slices | None, shard: int | None) -> keuka.Stream:
+    """The rows that a shard gets: those of its slices, and those that matches in them can reach back to."""
+    if slices is None:
+        return stream
+    end = stream.time if isinstance(stream.time, str) else stream.time[-1]
+    ends = stream.data[end].to_pylist()
+    chosen = [shard in {at // slices.length % slices.n_shards, (at + slices.reach) // slices.length % slices.n_shards} for at in ends]
+    return keuka.Stream(stream.data.filter(pa.array(chosen, pa.bool_())), time=stream.time)
+
+
+@given(examples(), st.integers(1, 5))
+def test_a_program_divided_over_workers_gives_the_same(example: Example, n_shards: int):
+    text, program, streams = example
+    check(text.text, streams, without_contributors(by_reference(program, streams)), by_parts(program, streams, n_shards))
