@@ -86,7 +86,7 @@ class Query:
         self, streams: Any, *, params: Mapping[str, object] | None = None, output: str | None = None, **options: Any
     ) -> pa.Schema:
         """The columns of the result, without running the query. Takes what `match` takes."""
-        prepared = prepare(self, streams, params=params, outputs=None if output is None else (output,), **options)
+        prepared = prepare(self, _columns_only(streams), params=params, outputs=None if output is None else (output,), **options)
         return prepared.schema(output)
 
     def explain(
@@ -109,7 +109,7 @@ class Query:
             raise data_error("K505", f"a drawing needs the columns of {listing(self.inputs)}", "give the data, or empty tables like it")
         if streams is None:
             return explain_text_alone(self.inputs, self.parameters, format)
-        prepared = prepare(self, streams, params=params, **options)
+        prepared = prepare(self, _columns_only(streams), params=params, **options)
         return explain(prepared.program, prepared.plan, verbose=verbose, format=format)
 
     def trace(
@@ -305,10 +305,9 @@ def match(
     [{'low': 10, 'high': 12, '_start': 1, '_end': 2}]
     """
     if _are_on_spark(streams):
-        if threads != 1:
-            raise ValueError("threads are for data in this process; `keuka.on_spark(..., shards=n)` says how Spark divides it")
         from keuka.spark.frames import on_spark
 
+        _check_one_thread(threads)
         said = {"time": time, "type_column": type_column, "params": params, "lateness": lateness, "unit": unit}
         return on_spark(query, streams, language=language, output=output, contributors=contributors, **said)
     prepared = prepare(
@@ -335,6 +334,20 @@ def _are_on_spark(streams: Any) -> bool:
     return any(kind.__module__.startswith("pyspark.sql") and kind.__name__ == "DataFrame" for kind in kinds)
 
 
+def _check_one_thread(threads: int) -> None:
+    if threads != 1:
+        raise ValueError("threads are for data in this process; `keuka.on_spark(..., shards=n)` says how Spark divides it")
+
+
+def _columns_only(streams: Any) -> Any:
+    """DataFrames of Spark without their rows, which nobody should have to wait for."""
+    if not _are_on_spark(streams):
+        return streams
+    from keuka.spark.jobs import emptied
+
+    return emptied(streams)
+
+
 def match_all(
     query: Query | str | os.PathLike[str],
     streams: Any,
@@ -350,6 +363,13 @@ def match_all(
     threads: int = 1,
 ) -> dict[str, Any]:
     """The matches of every query of a set, in one pass: published name -> table. An unnamed query is `query_1`, `query_2`, ..."""
+    if _are_on_spark(streams):
+        from keuka.spark.frames import all_on_spark
+
+        _check_one_thread(threads)
+        said = {"time": time, "type_column": type_column, "params": params, "lateness": lateness, "unit": unit}
+        results = all_on_spark(query, streams, language=language, contributors=contributors, **said)
+        return {name: results.output(name) for name in results.names}
     prepared = prepare(
         query,
         streams,
@@ -414,7 +434,9 @@ def _identity(stream: OpenStream) -> object:
 def _values(params: object) -> object:
     """Parameters as part of a key: 1, 1.0 and True, or 0.0 and -0.0, are equal in Python but not in a query."""
     # Whoever lowers the query says what is wrong with them if they are no dict.
-    return tuple([(repr(name), type(value), repr(value)) for name, value in params.items()]) if isinstance(params, Mapping) else repr(params)
+    return (
+        tuple([(repr(name), type(value), repr(value)) for name, value in params.items()]) if isinstance(params, Mapping) else repr(params)
+    )
 
 
 def _compiled_once(

@@ -69,12 +69,8 @@ def results(
     """The matches of the outputs (None: of all, (): of the last query's). Whatever is wrong is said before a job starts."""
     if shards is not None and (not isinstance(shards, int) or isinstance(shards, bool) or shards < 1):
         raise ValueError(f"shards must be a number of partitions from 1 on, not {shards!r}")
-    if isinstance(streams, Mapping):
-        prepared = prepare(query, {n: _emptied(n, s) for n, s in streams.items()}, outputs=outputs, contributors=contributors, **options)
-        frames = {stream.name: _frame(stream, streams[stream.name]) for stream in prepared.opened}
-    else:
-        prepared = prepare(query, _emptied("", streams), outputs=outputs, contributors=contributors, **options)
-        frames = {stream.name: _frame(stream, streams) for stream in prepared.opened}
+    prepared = prepare(query, emptied(streams), outputs=outputs, contributors=contributors, **options)
+    frames = {stream.name: _frame(stream, streams[stream.name] if isinstance(streams, Mapping) else streams) for stream in prepared.opened}
     n_shards = shards or _parallelism(next(iter(frames.values())).data.sparkSession)
     axis = common_axis(prepared.opened)
     wanted = [output.name for output in prepared.tables.outputs]
@@ -101,8 +97,12 @@ def results(
     return _together(found, {name: outputs_[name] for name in wanted}, parts)
 
 
+def emptied(streams: Any) -> Any:
+    """The streams without rows: the driver needs their columns only."""
+    return {name: _emptied(name, stream) for name, stream in streams.items()} if isinstance(streams, Mapping) else _emptied("", streams)
+
+
 def _emptied(name: str, stream: Any) -> Stream:
-    """The stream without rows: the driver needs its columns only."""
     frame = _data(stream)
     if not isinstance(frame, DataFrame):
         problem = f"data of the kind `{type(frame).__name__}` cannot be read on Spark"
