@@ -1,0 +1,187 @@
+"""What `make bench-spark` runs: W1 and W2 on Spark in local mode, next to what a user would write there, interleaved in one session.
+
+Wall time, because the work is in several processes. Data is read from Parquet, results are counted by Spark's `noop` sink. Writes
+results.json and table.md to out/bench/spark.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from unittest import mock
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+import keuka
+from measure import OUT, Row, take_turns, wall_clock
+from peers.spark_rivals import identity, w1_in_pandas, w2_joins
+from run import line
+from workloads import w1, w2
+
+N_ROWS = int(os.environ.get("KEUKA_BENCH_ROWS", "10000000"))
+N_FILES = 8
+N_REPETITIONS = 3
+N_SHARDS = 4
+FOLDER = OUT / "spark"
+
+
+def main() -> int:
+    if "--scaling" in sys.argv:
+        print(json.dumps(seconds_on(int(sys.argv[-1]))))
+        return 0
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    began = time.perf_counter()
+    write("w1", w1.generate(N_ROWS))
+    write("w2", w2.generate(w2.W2, N_ROWS))
+    spark = session(2)
+    rows = [next_to_pandas(spark), *next_to_joins(spark), *[next_to_identity(spark, name) for name in ("W1", "W2")]]
+    spark.stop()
+    rows.append(scaling())
+    for row in rows:
+        print(line(row), flush=True)
+    (FOLDER / "results.json").write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+    (FOLDER / "table.md").write_text("\n".join(["| what | result | promised | holds |", "|---|---|---|---|", *map(line, rows)]) + "\n")
+    print(f"\nresults.json and table.md are in {FOLDER}; all of it took {time.perf_counter() - began:.0f} s")
+    return 1 if any(row.holds is False for row in rows) else 0
+
+
+def session(n_cores: int) -> SparkSession:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ["PYTHONPATH"] = str(Path(__file__).parent)  # workers import the rivals
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(N_SHARDS),
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+        "spark.driver.memory": "6g",
+        "spark.log.level": "ERROR",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    builder = SparkSession.builder.master(f"local[{n_cores}]")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def write(name: str, table: pa.Table) -> None:
+    """In several files, as data comes."""
+    folder = FOLDER / f"{name}.parquet"
+    folder.mkdir(exist_ok=True)
+    n_rows = -(-table.num_rows // N_FILES)
+    for i in range(N_FILES):
+        pq.write_table(table.slice(i * n_rows, n_rows), folder / f"part-{i}.parquet")
+
+
+def read(spark: SparkSession, name: str) -> DataFrame:
+    return spark.read.parquet(str(Path(FOLDER / f"{name}.parquet").absolute()))
+
+
+def ours(spark: SparkSession, name: str) -> DataFrame:
+    if name == "W1":
+        return keuka.on_spark(keuka.cel(w1.QUERY), read(spark, "w1"), time="ts", shards=N_SHARDS)
+    return keuka.on_spark(keuka.sase(w2.W2.query), read(spark, "w2"), time="ts", type_column="type", shards=N_SHARDS)
+
+
+def computed(frame: Callable[[], DataFrame]) -> Callable[[], None]:
+    return lambda: frame().write.format("noop").mode("overwrite").save()
+
+
+def medians(tasks: dict[str, Callable[[], DataFrame]], n_repetitions: int = N_REPETITIONS) -> dict[str, float]:
+    seconds = take_turns({name: computed(frame) for name, frame in tasks.items()}, n_repetitions, wall_clock)
+    return {name: statistics.median(taken) for name, taken in seconds.items()}
+
+
+def next_to_pandas(spark: SparkSession) -> Row:
+    counts = (ours(spark, "W1").count(), w1_in_pandas(read(spark, "w1")).count())
+    if counts[0] != counts[1]:
+        raise SystemExit(f"W1 has {counts[0]} matches, by applyInPandas {counts[1]}")
+    seconds = medians({"keuka": lambda: ours(spark, "W1"), "pandas": lambda: w1_in_pandas(read(spark, "w1"))})
+    times = seconds["pandas"] / seconds["keuka"]
+    return Row(
+        f"W1 on Spark, {N_ROWS / 1e6:.0f}M rows, {counts[0]:,} matches",
+        f"{N_ROWS / seconds['keuka'] / 1e6:.2f} M rows/s, {times:.1f} times applyInPandas",
+        "2 times applyInPandas",
+        times >= 2,
+        {"seconds": seconds},
+    )
+
+
+def next_to_joins(spark: SparkSession) -> list[Row]:
+    joins = w2_joins(spark, read(spark, "w2"))
+    counts = {"keuka": ours(spark, "W2").count(), **{name: join.count() for name, join in joins.items()}}
+    if len(set(counts.values())) > 1:
+        raise SystemExit(f"W2 has different numbers of matches: {counts}")
+    seconds = medians({"keuka": lambda: ours(spark, "W2"), "plain": lambda: joins["plain"], "bucketed": lambda: joins["bucketed"]}, 2)
+    rows = []
+    for name, least in {"plain": 10, "bucketed": 2}.items():
+        times = seconds[name] / seconds["keuka"]
+        result = f"{N_ROWS / seconds['keuka'] / 1e6:.2f} M rows/s, {times:.1f} times the {name} self-join"
+        rows.append(
+            Row(
+                f"W2 on Spark, {N_ROWS / 1e6:.0f}M rows, {counts['keuka']:,} matches",
+                result,
+                f"{least} times",
+                times >= least,
+                {"seconds": seconds},
+            )
+        )
+    return rows
+
+
+def next_to_identity(spark: SparkSession, name: str) -> Row:
+    n_matches = ours(spark, name).count()
+
+    def without_kernel() -> DataFrame:
+        with mock.patch("keuka.spark.jobs._on_worker", identity(n_matches, N_SHARDS)):
+            return ours(spark, name)
+
+    seconds = medians({"keuka": lambda: ours(spark, name), "identity": without_kernel}, 5)
+    share = seconds["identity"] / seconds["keuka"]
+    return Row(
+        f"{name} next to the same job with an identity mapInArrow",
+        f"{seconds['keuka']:.1f} s and {seconds['identity']:.1f} s: {share:.0%}",
+        "70%",
+        share >= 0.7,
+        {"seconds": seconds},
+    )
+
+
+def seconds_on(n_cores: int) -> dict[str, float]:
+    spark = session(n_cores)
+    n_matches = ours(spark, "W2").count()
+
+    def without_kernel() -> DataFrame:
+        with mock.patch("keuka.spark.jobs._on_worker", identity(n_matches, N_SHARDS)):
+            return ours(spark, "W2")
+
+    return medians({"keuka": lambda: ours(spark, "W2"), "identity": without_kernel}, 5)
+
+
+def scaling() -> Row:
+    """Sessions of their own, because the number of cores is that of a session."""
+    seconds = {}
+    for n_cores in (1, 2):
+        done = subprocess.run([sys.executable, __file__, "--scaling", str(n_cores)], capture_output=True, text=True, check=True)
+        seconds[n_cores] = json.loads(done.stdout.splitlines()[-1])
+    speed_up = {name: seconds[1][name] / seconds[2][name] for name in ("keuka", "identity")}
+    share = speed_up["keuka"] / speed_up["identity"]
+    return Row(
+        "W2 from local[1] to local[2]",
+        f"{speed_up['keuka']:.2f} times; the identity job {speed_up['identity']:.2f}: {share:.0%} of that",
+        "90% of the identity job's",
+        share >= 0.9,
+        {"seconds": seconds},
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
