@@ -1,0 +1,65 @@
+"""Sessions of Spark that Keuka opens by itself (`keuka run`): a master and settings come in, a quiet SparkSession goes out."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from keuka.errors import data_error
+from keuka.spark import java, no_pyspark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# What holds unless the user's settings say otherwise. Rows cross into Python in batches of this many.
+QUERY_SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.execution.arrow.maxRecordsPerBatch": "65536"}
+# These can be set only where the session brings a JVM of its own, not over Spark Connect.
+PROCESS_SETTINGS = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+LOGGING = Path(__file__).with_name("quiet.properties")
+
+
+def open_session(master: str | None, conf: Mapping[str, str], app: str) -> SparkSession:
+    """A session on `master`: `local[*]` if neither this nor Spark's own configuration names one; `sc://...` for Spark Connect."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise no_pyspark(error) from error
+    builder = SparkSession.builder.appName(app)
+    if master is not None and master.startswith("sc://"):
+        settings = QUERY_SETTINGS
+        builder = builder.remote(master)
+    else:
+        settings = QUERY_SETTINGS | PROCESS_SETTINGS
+        _prepare_processes(conf)
+        builder = builder if master is None else builder.master(master)
+    try:
+        return builder.config(map={**settings, **conf}).getOrCreate()
+    except Exception as error:
+        wanted = "" if master is None else f" on `{master}`"
+        more = "if Spark has written more, it stands above this message; `spark.log.level=INFO` lets it write everything"
+        raise data_error("K554", f"Spark did not start{wanted}", more, where=reason_of(error)) from error
+
+
+def reason_of(error: Exception) -> str:
+    """The one line of an error of Spark's that says why: what Python raised last, or what Java's first exception says."""
+    text = str(error).partition("JVM stacktrace:")[0]
+    raised: list[str] = re.findall(r"^[\w.]+: .*", text.partition("Traceback (most recent call last)")[2], re.MULTILINE)
+    lost: list[str] = re.findall(r"Lost task .*?\): (.*)", text)
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("An error occurred while calling")]
+    return next(iter([*raised[-1:], *lost, *lines, type(error).__name__])).removeprefix(": ")
+
+
+def _prepare_processes(conf: Mapping[str, str]) -> None:
+    """Java for the driver, what it logs, and the Python of executors, which a session takes from the environment only."""
+    said = java.prepare()
+    if said is not None:
+        print(said, file=sys.stderr)
+    os.environ.setdefault("LOG4J_CONFIGURATION_FILE", str(LOGGING))
+    if "spark.pyspark.python" in conf:
+        os.environ["PYSPARK_PYTHON"] = conf["spark.pyspark.python"]
+    else:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
