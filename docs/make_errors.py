@@ -16,6 +16,7 @@ STAGES = {
     "K3": "Meaning",
     "K4": "Limits",
     "K5": "Data",
+    "K6": "Pipelines",
     "K9": "Bugs in Keuka",
 }
 
@@ -27,7 +28,8 @@ def page() -> str:
         "<!-- Written by docs/make_errors.py from errors.py and tests/golden/errors; change those and run `make docs`. -->",
         "",
         "`keuka error K304` says the same on the command line. In Python every error is a `keuka.KeukaError`: a `QueryError` for the codes",
-        "K1 to K4 or a `DataError` for K5. It has the `code`, and its `diagnostics` hold the place and the remedies as fields.",
+        "K1 to K4, a `DataError` for K5, or a `PipelineError` for K6 (K608 is a `DataError`). It has the `code`, and its `diagnostics`",
+        "hold the place and the remedies as fields.",
     ]
     stage = ""
     for code, text in EXPLANATIONS.items():

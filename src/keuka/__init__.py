@@ -3,9 +3,10 @@
 from importlib.metadata import version
 
 from keuka.engine import Engine
-from keuka.errors import DataError, InternalError, KeukaError, QueryError
+from keuka.errors import DataError, InternalError, KeukaError, PipelineError, QueryError
 from keuka.events.delivery import Matches
 from keuka.events.sources import Stream
+from keuka.pipelines.pipeline import Pipeline
 from keuka.query import Query, cel, match, match_all, query, sase
 from keuka.rules import Rule
 from keuka.run.live import Waiting
@@ -19,6 +20,8 @@ __all__ = [
     "InternalError",
     "KeukaError",
     "Matches",
+    "Pipeline",
+    "PipelineError",
     "Query",
     "QueryError",
     "Rule",

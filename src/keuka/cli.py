@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from keuka.diagnostics import Diagnostic, listing, similar
-from keuka.errors import EXPLANATIONS, DataError, InternalError, KeukaError, QueryError
+from keuka.errors import EXPLANATIONS, DataError, InternalError, KeukaError, PipelineError, QueryError
+from keuka.pipeline_commands import EMBEDDED, check_pipeline, new
+from keuka.pipeline_commands import run as run_pipeline
 from keuka.terminal import EventCounter, as_options, coloured, counted, first_matches, print_tables, sized
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 N_SHOWN = 20  # matches in the table when no `--limit` is given
 MOST_ROWS = 2**63 - 1  # that Arrow can count
+PIPELINE = ".toml"  # the suffix of pipeline files, whose keys are what remedies name
 
 
 def run() -> NoReturn:
@@ -63,8 +66,9 @@ def main(arguments: Sequence[str]) -> int:
         if os.environ.get("KEUKA_DEBUG"):
             raise
         known = error if isinstance(error, KeukaError) else unexpected(error)
-        click.echo(coloured(as_options(str(known))), err=True, color=False if os.environ.get("NO_COLOR") else None)
-        return 2 if isinstance(known, QueryError) else 3 if isinstance(known, DataError) else 70
+        remedies = str(known) if any(argument.endswith(PIPELINE) for argument in arguments) else as_options(str(known))
+        click.echo(coloured(remedies), err=True, color=False if os.environ.get("NO_COLOR") else None)
+        return 2 if isinstance(known, QueryError | PipelineError) else 3 if isinstance(known, DataError) else 70
     return 0
 
 
@@ -136,10 +140,11 @@ def cli() -> None:
     keuka explain rebound.cel ticks.parquet            how it is run
     keuka trace rebound.cel ticks.csv --key IBM        why it matches, or why not
     keuka error K304                                   what a code means
+    keuka new demo; keuka run demo/pipeline.toml       streams, queries and sinks in one file, on Spark
 
     QUERY is a file, or a directory of *.cel and *.sase files. Data may be CSV, Parquet, Arrow IPC or newline-delimited JSON.
 
-    Exit codes: 0; 2 for a mistake in the query or the command line; 3 for a mistake in the data.
+    Exit codes: 0; 2 for a mistake in the query, the pipeline or the command line; 3 for a mistake in the data.
     """
 
 
@@ -191,19 +196,28 @@ def match(arguments: Arguments, output: str | None, contributors: bool, out: str
         click.echo(f"also published: {listing(others)} (choose with --output)", err=True)
 
 
+cli.add_command(run_pipeline)
+cli.add_command(new)
+
+
 @cli.command()
 @takes_query_and_data
-def check(arguments: Arguments) -> None:
+@EMBEDDED
+def check(arguments: Arguments, embedded: bool) -> None:
     """Say whether QUERY is right, and what it reads and gives.
 
     \b
     keuka check rebound.cel                    the text alone
     keuka check rebound.cel ticks.parquet      names and types too, against the columns of the data
+    keuka check pipeline.toml                  a pipeline as a whole: streams, queries, sinks
 
     Nothing is run, and of the data only the columns are looked at.
     """
     import keuka
 
+    if arguments.query.endswith(PIPELINE):
+        check_pipeline(arguments.query, embedded)
+        return
     query = keuka.query(Path(arguments.query))
     prepared = prepare(arguments) if has_data(arguments) else None
     click.echo(f"reads       {listing(query.inputs)}")
@@ -270,6 +284,27 @@ def key_of(texts: Sequence[str]) -> object:
     if all("=" in text for text in texts):
         return dict(named(text, "--key") for text in texts)
     return tuple(texts)
+
+
+@cli.command()
+@click.argument("archive", metavar="OUT.tar.gz")
+def pack(archive: str) -> None:
+    """Pack Keuka and its Python for the executors of a Spark cluster.
+
+    \b
+    keuka pack environment.tar.gz
+
+    Start Spark with spark.archives=environment.tar.gz#environment and spark.pyspark.python=./environment/bin/python.
+    The executors need no Python of their own, but the same kind of machine and system as this one.
+    """
+    from keuka.spark.pack import pack as pack_environment
+
+    if not archive.endswith((".tar.gz", ".tgz")):
+        raise click.UsageError(f"`{archive}` is unpacked by Spark, which looks at its name: end it in .tar.gz")
+    began = time.perf_counter()
+    packed = pack_environment(archive)
+    click.echo(f"Python {packed.python}, {', '.join(packed.packages)}")
+    click.echo(f"`{archive}`: {sized(packed.n_bytes)}, {time.perf_counter() - began:.1f} s", err=True)
 
 
 @cli.command()

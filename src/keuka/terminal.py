@@ -1,6 +1,6 @@
 """How results, progress and errors look in a terminal, and in a pipe or file that takes its place.
 
-Used by `cli.py` alone. Comes in: matches as batches, messages as text. Goes out: tables, a progress bar, colours.
+Used by the commands alone. Comes in: matches as batches, messages as text. Goes out: tables, a progress bar, colours.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from keuka.events.sources import OpenStream
+    from keuka.pipelines import Progress as PipelineProgress
     from keuka.query import Prepared
     from keuka.run.embedded import Progress as RunProgress
     from keuka.run.runner import MatchBatch
@@ -98,6 +99,17 @@ def print_tables(prepared: Prepared, found: FirstMatches, limit: int | None) -> 
     return sum(n_rows for _, n_rows in found.values())
 
 
+def print_table(table: pa.Table) -> None:
+    """All rows of a small table."""
+    from rich.console import Console
+
+    from keuka.events.sinks import python_rows
+
+    rows = [row for batch in table.to_batches() for row in python_rows(batch)]
+    # A terminal decides itself how wide a table may be; in a pipe or a file it is as wide as it needs to be.
+    Console(width=None if sys.stdout.isatty() else 10_000, highlight=False, markup=False).print(table_of(table.schema, rows))
+
+
 def counted(n: int, one: str, many: str) -> str:
     return f"{n:,} {one if n == 1 else many}"
 
@@ -148,20 +160,44 @@ class EventCounter:
         self.most_instances = progress.most_instances
         self.most_bytes = max(self.most_bytes, progress.n_bytes)
         if self.bar is None and self.visible and time.perf_counter() - self.began > 1:
-            self.bar = self.start_bar()
+            self.bar = start_bar("events", self.n_total)
         if self.bar is not None:
             self.bar.update(self.bar.task_ids[0], completed=self.n_events)
-
-    def start_bar(self) -> Progress:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = (BarColumn(), TextColumn("{task.completed:,.0f} events"), TimeRemainingColumn())
-        bar = Progress(*columns, console=Console(stderr=True), transient=True)
-        bar.add_task("", total=self.n_total)
-        bar.start()
-        return bar
 
     def __exit__(self, *_: object) -> None:
         if self.bar is not None:
             self.bar.stop()
+
+
+class RunBar:
+    """Draws how far a pipeline is, once it has run for a second."""
+
+    def __init__(self, visible: bool) -> None:
+        self.visible = visible
+        self.began = time.perf_counter()
+        self.bar: Progress | None = None
+
+    def __enter__(self) -> RunBar:
+        return self
+
+    def __call__(self, progress: PipelineProgress) -> None:
+        if self.bar is None and self.visible and time.perf_counter() - self.began > 1:
+            self.bar = start_bar(progress.of, progress.n_total)
+        if self.bar is not None:
+            self.bar.update(self.bar.task_ids[0], completed=progress.n_done, total=progress.n_total)
+
+    def __exit__(self, *_: object) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+
+def start_bar(of: str, n_total: int | None) -> Progress:
+    """A bar of so many events or tasks, which vanishes when it stops."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (BarColumn(), TextColumn(f"{{task.completed:,.0f}} {of}"), TimeRemainingColumn())
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    bar.add_task("", total=n_total)
+    bar.start()
+    return bar

@@ -10,7 +10,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import date, datetime
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -33,25 +33,36 @@ class Writer(Protocol):
 
 
 def write_batches(schema: pa.Schema, batches: Iterable[pa.RecordBatch], path: str, suffix: str | None = None) -> int:
-    """Writes every batch and returns the number of rows.
+    """Writes every batch and returns the number of rows. `path` and `suffix` are as in `writing`."""
+    n_rows = 0
+    with writing(schema, path, suffix) as write:
+        for batch in batches:
+            write(batch)
+            n_rows += batch.num_rows
+    return n_rows
+
+
+@contextlib.contextmanager
+def writing(schema: pa.Schema, path: str, suffix: str | None = None) -> Iterator[Callable[[pa.RecordBatch], None]]:
+    """A function that writes one batch after the other.
 
     The suffix says the format; without it the path's own does. `-` is standard output, which gets JSON if nothing is said.
     """
     format = format_of(path, suffix)
     if format == "CSV" and (nested := [field.name for field in schema if pa.types.is_nested(field.type)]):
         raise data_error("K517", f"CSV cannot hold the lists of column `{nested[0]}`", "write Parquet, Arrow IPC or JSON instead")
-    n_rows = 0
     with opened(path) as file, contextlib.ExitStack() as stack:
         with _explained(path, format):
             sink = stack.enter_context(contextlib.closing(writer(schema, file, format, whole=path != "-")))
-        for batch in batches:
+
+        def write(batch: pa.RecordBatch) -> None:
             with _explained(path, format):
                 sink.write_batch(batch)
-            n_rows += batch.num_rows
+
+        yield write
         with _explained(path, format):
             stack.close()
             file.flush()
-    return n_rows
 
 
 @contextlib.contextmanager

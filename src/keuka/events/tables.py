@@ -42,11 +42,22 @@ class Data:
     files: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, eq=False)
+class Files:
+    """Files of a declared format, at several paths: files, directories, patterns. `schema`: the wanted columns and their types."""
+
+    paths: tuple[str, ...]
+    format: str  # as in `files.SUFFIXES`
+    schema: pa.Schema | None = None
+
+
 def to_arrow(name: str, data: Any, time: object) -> Data:
     """The data of stream `name`. Its time columns are needed to know whether a pandas index is one of them."""
     module = type(data).__module__.partition(".")[0]
     if isinstance(data, str | Path):
-        return _of_files(name, os.fspath(data))
+        return _of_files(name, _paths(name, os.fspath(data)))
+    if isinstance(data, Files):
+        return _of_files(name, _declared_paths(name, data), data.schema)
     if module == "pandas" and hasattr(data, "columns"):
         return _of_table(_pandas_table(name, data, time), "pandas")
     if module == "polars" and hasattr(data, "collect") and not hasattr(data, "__arrow_c_stream__"):
@@ -273,20 +284,71 @@ def _missing_column(column: str, where: str) -> DataError:
 # ---- files
 
 
-def _of_files(name: str, path: str) -> Data:
-    paths = _paths(name, path)
-    first, n_rows = _first_file(name, paths)
-    if n_rows is not None and len(paths) > 1:
+def _of_files(name: str, paths: tuple[str, ...], declared: pa.Schema | None = None) -> Data:
+    first, n_rows = _first_file(name, paths) if declared is None else _typed_file(name, paths[0], declared)
+    if n_rows and len(paths) > 1:
         n_rows = n_rows * sum(os.path.getsize(p) for p in paths) // os.path.getsize(first.path)
 
     def chunks(columns: Sequence[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
         for file_idx, each in enumerate(paths):
             row = file_idx << FILE_SHIFT
-            for batch in read_file(first if each == first.path else _further_file(name, each, first), columns):
-                yield row, batch
+            file = first if each == first.path else _further_file(name, each, first)
+            for batch in read_file(file, columns):
+                yield row, batch if declared is None else _as_declared(file, batch, declared, row & ((1 << FILE_SHIFT) - 1))
                 row += batch.num_rows
 
-    return Data(first.schema, "arrow", n_rows, chunks=chunks, files=paths)
+    return Data(first.schema if declared is None else declared, "arrow", n_rows, chunks=chunks, files=paths)
+
+
+def _declared_paths(name: str, files: Files) -> tuple[str, ...]:
+    """All files; in a directory every visible one counts, whatever its name."""
+    found: list[str] = []
+    for path in files.paths:
+        entries = sorted(os.listdir(path)) if os.path.isdir(path) else []
+        visible = [os.path.join(path, entry) for entry in entries if not entry.startswith((".", "_"))]
+        if folder := next((entry for entry in visible if os.path.isdir(entry)), None):
+            problem = f"the directory `{path}` has a directory `{os.path.basename(folder)}` in it"
+            raise data_error(
+                "K512", problem, "name each directory: `paths`; columns in names of directories need Spark", where=place(name, None)
+            )
+        found += visible or _paths(name, path)
+    for path in found:
+        if (format := format_of(path)) not in (None, files.format):
+            raise data_error("K512", f"the file is {format}, but {files.format} is declared", where=place(name, path))
+    return tuple(found)
+
+
+def _typed_file(name: str, path: str, declared: pa.Schema) -> tuple[File, int | None]:
+    """The first file, with the declared types where its format has none of its own."""
+    file, n_rows = open_file(name, path)
+    missing = [field for field in declared if field.name not in file.schema.names]
+    if missing and file.format != "JSON":  # whose lines may leave anything out
+        problem = f"column `{missing[0].name}` of the declared schema is not there"
+        raise data_error("K509", problem, *similar(missing[0].name, file.schema.names), where=file.where())
+    if file.format in INFERRED:
+        file = replace(file, schema=pa.schema([*[_typed(field, declared) for field in file.schema], *missing]))
+    return file, n_rows
+
+
+def _typed(field: pa.Field, declared: pa.Schema) -> pa.Field:
+    """Text may say the zone of a time or not, whatever is declared, so times are read as they are and converted afterwards."""
+    if field.name not in declared.names:
+        return field
+    wanted = declared.field(field.name)
+    return field if pa.types.is_timestamp(field.type) and pa.types.is_timestamp(wanted.type) else wanted
+
+
+def _as_declared(file: File, batch: pa.RecordBatch, declared: pa.Schema, n_rows: int) -> pa.RecordBatch:
+    arrays = []
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        wanted = declared.field(name).type
+        try:
+            arrays.append(column.cast(wanted))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            where = f"{file.where()}, after row {n_rows}, column `{name}`"
+            reason = str(error).split("\n")[0]
+            raise data_error("K509", f"values cannot be read as the declared {wanted}", f"Arrow says: {reason}", where=where) from error
+    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
 
 
 def _first_file(name: str, paths: tuple[str, ...]) -> tuple[File, int | None]:

@@ -1,0 +1,128 @@
+"""The commands about pipelines: `run`, `new`, and `check` of a pipeline file. Used by `cli.py` alone."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from keuka.diagnostics import listing
+from keuka.terminal import RunBar, counted, print_table
+
+if TYPE_CHECKING:
+    from keuka.pipelines import Pipeline, Report
+
+EMBEDDED = click.option("--embedded", is_flag=True, help="Run in this process, without Spark and Java.")
+
+
+@click.command("run")
+@click.argument("file")
+@click.option("--master", metavar="MASTER", help="Spark's master instead of the one in FILE, for example local[4] or spark://host:7077.")
+@EMBEDDED
+def run(file: str, master: str | None, embedded: bool) -> None:
+    """Run the pipeline in FILE: streams, queries and sinks.
+
+    \b
+    keuka run pipeline.toml                        on Spark, on all cores of this machine
+    keuka run pipeline.toml --master spark://host:7077
+    keuka run pipeline.toml --embedded             in this process
+
+    `keuka new DIR` writes a pipeline to begin with.
+    """
+    import keuka
+
+    if embedded and master is not None:
+        raise click.UsageError("--master is Spark's, and --embedded runs without it; give one of them")
+    warn_on_standard_error()
+    pipeline = keuka.Pipeline.from_file(file)
+    with RunBar(visible=sys.stderr.isatty()) as bar:
+        report = pipeline.run(embedded=embedded, master=master, on_progress=bar)
+    show(report)
+    for sink in pipeline.sinks:
+        if sink.path is not None:
+            click.echo(f"{sink.of or 'matches'} -> {sink.path}", err=True)
+    click.echo(summary(report), err=True)
+
+
+def show(report: Report) -> None:
+    """What goes to the console."""
+    for of, (rows, n_rows) in report.shown.items():
+        many = ("match", "matches") if of in report.matches else ("row", "rows")
+        click.echo(f"{of}: {counted(n_rows, *many)}")
+        if rows.num_rows:
+            print_table(rows)
+        if n_rows > rows.num_rows:
+            click.echo(f"... and {n_rows - rows.num_rows:,} more; a sink with a path gets all of them")
+        click.echo()
+
+
+def summary(report: Report) -> str:
+    n_rejected = sum(report.rejected.values())
+    parts = [
+        counted(sum(report.matches.values()), "match", "matches"),
+        counted(sum(report.read.values()), "row read", "rows read"),
+        *([f"{n_rejected:,} rejected"] if n_rejected else []),
+        f"{report.seconds:.2f} s",
+    ]
+    return ", ".join(parts)
+
+
+class Warnings(logging.Handler):
+    """Our own warnings, for instance of a query that cannot be divided, on standard error."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        click.echo(f"warning: {record.getMessage()}", err=True)
+
+
+def warn_on_standard_error() -> None:
+    """What other libraries log is not shown: py4j logs a traceback at an interrupt."""
+    ours, root = logging.getLogger("keuka"), logging.getLogger()
+    if not ours.handlers:
+        ours.addHandler(Warnings(logging.WARNING))
+    if not root.handlers:
+        root.addHandler(logging.NullHandler())
+
+
+def check_pipeline(file: str, embedded: bool) -> None:
+    """What `keuka check` says of a pipeline file."""
+    import keuka
+
+    pipeline = keuka.Pipeline.from_file(file)
+    outputs = pipeline.check(embedded=embedded)
+    click.echo(f"reads       {listing(pipeline.streams)}")
+    for name, schema in outputs.items():
+        click.echo(f"gives       `{name}`")
+        width = max(map(len, schema.names))
+        for field in schema:
+            click.echo(f"            {field.name:{width}}  {field.type}")
+    last = list(outputs)[-1]
+    for line in written(pipeline, last):
+        click.echo(f"writes      {line}")
+
+
+def written(pipeline: Pipeline, last: str) -> list[str]:
+    return [f"`{sink.of or last}` as {sink.format}" + (f" to `{sink.path}`" if sink.path else "") for sink in pipeline.sinks]
+
+
+@click.command("new")
+@click.argument("directory")
+def new(directory: str) -> None:
+    """Write a pipeline that works into DIRECTORY: a file, queries, a little data.
+
+    \b
+    keuka new demo
+    keuka run demo/pipeline.toml --embedded
+    """
+    from keuka.pipelines.example import write_example
+
+    folder = Path(directory)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise click.UsageError(f"`{directory}` exists and is not empty; name a directory that is new")
+    try:
+        write_example(folder)
+    except OSError as error:
+        raise click.UsageError(f"`{directory}` cannot be written: {error.strerror or error}") from error
+    click.echo(f"A pipeline is in {directory}. Run it with: keuka run {folder / 'pipeline.toml'} --embedded")

@@ -1,0 +1,327 @@
+"""What can be said of a pipeline before it runs: its parts one by one, and against each other.
+
+A pipeline comes in; a Bound goes out, with variables filled in, paths found and queries read, or all findings at once. `outputs_of` then
+puts the queries to the columns of the streams, which the caller knows: from files (`columns_of`), or from Spark.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from keuka.diagnostics import Diagnostic, SourceText, listing, similar
+from keuka.errors import DataError, KeukaError, PipelineError, QueryError
+from keuka.events.sources import Stream, open_stream
+from keuka.events.tables import Files
+from keuka.languages.sets import LANGUAGES, Text
+from keuka.pipelines import ddl
+from keuka.pipelines.places import Place, finding
+from keuka.pipelines.values import CONSOLE, FILE_FORMATS, MODES, SIDE_OUTPUTS, Input, Queries, Sink
+from keuka.query import Query, prepare, query
+
+if TYPE_CHECKING:
+    from keuka.pipelines.pipeline import Pipeline
+
+URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+# What readers without Spark do anyway; other options they do not have.
+ALWAYS = {("header", "true"), ("inferschema", "true"), ("multiline", "true"), ("mode", "failfast")}
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A pipeline that is ready to meet its data."""
+
+    streams: dict[str, Input]  # those that are read, with paths from the root
+    query: Query
+    params: dict[str, Any]
+    sinks: tuple[Sink, ...]  # `of` is filled in once outputs are known,
+    outputs: tuple[str, ...] = ()  # as are those that are wanted: what has a sink, else the last query's
+
+    @property
+    def type_column(self) -> str | None:
+        return next((stream.type_column for stream in self.streams.values()), None)
+
+    def has_sink(self, of: str) -> bool:
+        return any(sink.of == of for sink in self.sinks)
+
+
+def bind(pipeline: Pipeline, embedded: bool, here: bool, found: list[Diagnostic]) -> Bound | None:
+    """The pipeline without its data; None if too much is wrong. `here`: paths without a scheme are on this machine."""
+    checker = _Checker(pipeline, embedded, here, found)
+    checker.check_parts()
+    streams = {name: checker.stream(name, stream) for name, stream in pipeline.streams.items()}
+    parsed = [checker.queries(i, queries) for i, queries in enumerate(pipeline.queries)]
+    params = checker.params()
+    sinks = tuple([checker.sink(i, sink) for i, sink in enumerate(pipeline.sinks)])
+    checker.check_paths(streams, sinks)
+    texts = [text for part in parsed if part is not None for text in part.texts]
+    if None in parsed or not texts:
+        return None
+    whole = Query(tuple(texts))
+    one_table = any(stream.type_column is not None for stream in streams.values())
+    read = streams if one_table else {name: stream for name, stream in streams.items() if name in whole.inputs}
+    return Bound(read, whole, params, sinks)
+
+
+def outputs_of(pipeline: Pipeline, bound: Bound, data: Mapping[str, Any], found: list[Diagnostic]) -> tuple[Bound, dict[str, pa.Schema]]:
+    """The columns of every output, and the pipeline with the names of outputs in its sinks. `data` has the streams' columns."""
+    try:
+        streams = {name: described(stream, data[name]) for name, stream in bound.streams.items()}
+        prepared = prepare(bound.query, streams, type_column=bound.type_column, params=bound.params)
+    except KeukaError as error:
+        found.extend(error.diagnostics)
+        return bound, {}
+    outputs = {columns.name: prepared.schema(columns.name) for columns in prepared.tables.outputs}
+    for name in outputs:
+        if name in SIDE_OUTPUTS:
+            message = f"a query publishes `{name}`, which in a pipeline is the name of a side output"
+            found.append(Diagnostic("K605", message, help=("publish under another name",)))
+    for i, sink in enumerate(bound.sinks):
+        if sink.of is not None and sink.of not in (*outputs, *SIDE_OUTPUTS):
+            help = (*similar(sink.of, (*outputs, *SIDE_OUTPUTS)), f"there are {listing((*outputs, *SIDE_OUTPUTS))}")
+            found.append(finding(pipeline.source, "K605", f"no query publishes `{sink.of}`", ("sinks", i, "of"), *help))
+    sinks = tuple([replace(sink, of=sink.of or prepared.default_output) for sink in bound.sinks])
+    wanted = tuple(dict.fromkeys([sink.of for sink in sinks if sink.of is not None and sink.of not in SIDE_OUTPUTS]))
+    return replace(bound, sinks=sinks, outputs=wanted or (prepared.default_output,)), outputs
+
+
+def described(stream: Input, data: Any) -> Stream:
+    """The stream with its data; a bounded run sorts it."""
+    return Stream(data, time=stream.time, lateness=stream.lateness, id=stream.id, unit=stream.unit, sort=True)
+
+
+def columns_of(name: str, stream: Input, embedded: bool, here: bool) -> pa.Schema | None:
+    """The columns of a stream as far as they are known without Spark: those of files on this machine, or the declared ones."""
+    files = files_of(stream, here)
+    if files is not None and (embedded or (plainly_read(stream) and not _has_partitions(files))):
+        return open_stream(name, described(stream, files)).data.schema
+    try:
+        return None if stream.schema is None else ddl.arrow_schema(stream.schema)
+    except ValueError:
+        return None
+
+
+def plainly_read(stream: Input) -> bool:
+    """Has it no options but those that Keuka's own readers follow?"""
+    return all((name.lower(), value.lower()) in ALWAYS for name, value in stream.options.items())
+
+
+def _has_partitions(files: Files) -> bool:
+    """Spark takes directories in directories for values of further columns."""
+    return any(os.path.isdir(path) and any(entry.is_dir() for entry in os.scandir(path)) for path in files.paths)
+
+
+def files_of(stream: Input, here: bool) -> Files | None:
+    """The files of a stream, if Keuka reads them itself."""
+    paths = [local_path(path, here) for path in stream.all_paths]
+    if stream.format not in FILE_FORMATS or not paths or None in paths:
+        return None
+    try:
+        schema = None if stream.schema is None else ddl.arrow_schema(stream.schema)
+    except ValueError:
+        return None
+    return Files(tuple([path for path in paths if path is not None]), FILE_FORMATS[stream.format], schema)
+
+
+def located(path: str, folder: str, embedded: bool) -> str:
+    """A path from the root. What is relative is on this machine, also where Spark would look elsewhere for a path without a scheme."""
+    if URI.match(path) or os.path.isabs(path):
+        return path
+    absolute = os.path.normpath(os.path.join(folder or os.getcwd(), path))
+    return absolute if embedded else f"file://{absolute}"
+
+
+def local_path(path: str, here: bool) -> str | None:
+    if path.startswith("file:"):
+        return "/" + path.removeprefix("file:").lstrip("/")
+    return None if URI.match(path) or not here else path
+
+
+def as_error(found: list[Diagnostic]) -> KeukaError:
+    """One error with all findings, of the kind of the worst: mistakes in the pipeline first, then in queries, then in data."""
+    codes = {diagnostic.code for diagnostic in found}
+    if any(code.startswith("K6") and code != "K608" for code in codes):
+        return PipelineError(*found)
+    return QueryError(*found) if any(code[1] in "1234" for code in codes) else DataError(*found)
+
+
+class _Checker:
+    """Looks at every part and notes what is wrong with it."""
+
+    def __init__(self, pipeline: Pipeline, embedded: bool, here: bool, found: list[Diagnostic]) -> None:
+        self.pipeline = pipeline
+        self.embedded = embedded
+        self.here = here
+        self.found = found
+
+    def note(self, code: str, message: str, place: Place, *help: str) -> None:
+        self.found.append(finding(self.pipeline.source, code, message, place, *help))
+
+    def check_parts(self) -> None:
+        examples = {"streams": "[streams.NAME]", "queries": "[[queries]]", "sinks": '[[sinks]]`, for example with `format = "console"'}
+        for part, example in examples.items():
+            if not getattr(self.pipeline, part):
+                self.note("K603", f"the pipeline has no {part}", (part,), f"add `{example}`")
+
+    # -- streams
+
+    def stream(self, name: str, stream: Input) -> Input:
+        place: Place = ("streams", name)
+        if stream.path is not None and stream.paths:
+            self.note("K603", "both `path` and `paths` are given", (*place, "paths"), "give one of them")
+        if stream.format in FILE_FORMATS and not stream.all_paths:
+            self.note("K603", f"the stream `{name}` has no path", place, 'add `path = "..."`: a file, a directory or a pattern')
+        if stream.type_column is not None and len(self.pipeline.streams) > 1:
+            help = "declare one stream that holds the events of all, or a stream for each and no `type_column`"
+            self.note("K603", "`type_column` is for a single stream, but there are several", (*place, "type_column"), help)
+        self.check_engine(stream, place)
+        if self.embedded and stream.schema is not None:
+            try:
+                ddl.arrow_schema(stream.schema)
+            except ValueError as error:
+                self.note("K603", f"the schema cannot be read: {error}", (*place, "schema"), "write `column TYPE, column TYPE`")
+        paths = tuple([located(path, self.pipeline.folder, self.embedded) for path in stream.all_paths])
+        return replace(stream, path=None, paths=paths)
+
+    def check_engine(self, part: Input | Sink, place: Place) -> None:
+        """Is the format one that the chosen engine has, with these options?"""
+        if self.embedded:
+            if part.format not in (*FILE_FORMATS, *([CONSOLE] if isinstance(part, Sink) else [])):
+                help = (*similar(part.format, FILE_FORMATS), f"without it there are {listing(FILE_FORMATS)}; or run without `--embedded`")
+                self.note("K607", f"the format `{part.format}` needs Spark", (*place, "format"), *help)
+            for option, value in part.options.items():
+                if isinstance(part, Sink) or (option.lower(), value.lower()) not in ALWAYS:
+                    without = "leave it out, or run without `--embedded`"
+                    self.note("K607", f"the option `{option}` needs Spark", (*place, "options", option), without)
+            paths = part.all_paths if isinstance(part, Input) else [part.path or ""]
+            if remote := next((path for path in paths if URI.match(path)), None):
+                scheme = remote.partition(":")[0]
+                self.note("K607", f"a path with `{scheme}:` needs Spark", (*place, "path"), "run without `--embedded`")
+        elif part.format == "arrow":
+            parquet = 'write Parquet instead: `format = "parquet"`, or run with `--embedded`'
+            self.note("K607", "Spark has no format `arrow`", (*place, "format"), parquet)
+
+    # -- queries
+
+    def queries(self, i: int, queries: Queries) -> Query | None:
+        place: Place = ("queries", i)
+        given = [key for key in ("text", "file", "files") if getattr(queries, key)]
+        if len(given) != 1:
+            problem = f"both `{given[0]}` and `{given[1]}` are given" if given else "neither `text` nor `file` nor `files` is given"
+            self.note("K603", problem, place, "give one of them")
+            return None
+        if queries.language is not None and queries.language not in LANGUAGES:
+            help = (*similar(queries.language, LANGUAGES), f"the languages are {listing(LANGUAGES)}")
+            self.note("K603", f"there is no language `{queries.language}`", (*place, "language"), *help)
+            return None
+        try:
+            return Query(tuple([text for part in self.parsed(i, queries) for text in part.texts]))
+        except QueryError as error:
+            self.found.extend(error.diagnostics)
+            return None
+
+    def parsed(self, i: int, queries: Queries) -> list[Query]:
+        if queries.text is not None:
+            file = "" if self.pipeline.source is None else f"{self.pipeline.source.name}, "
+            language = queries.language or "cel"
+            source = SourceText(f"{file}query {i + 1}", queries.text)
+            return [Query((Text(LANGUAGES[language].parse(source), language),))]
+        if queries.file is not None:
+            return [query(Path(self.beside(queries.file)), queries.language)]
+        files: dict[str, None] = {}
+        for pattern in queries.files:
+            fitting = sorted(glob.glob(self.beside(pattern), recursive=True))
+            if not fitting:
+                raise QueryError(finding(self.pipeline.source, "K104", f"no query file fits `{pattern}`", ("queries", i, "files")))
+            files |= dict.fromkeys(fitting)
+        return [query(Path(file), queries.language) for file in files]
+
+    def beside(self, path: str) -> str:
+        """As short as people would write it: messages show it."""
+        return path if os.path.isabs(path) else os.path.relpath(os.path.join(self.pipeline.folder, path))
+
+    def params(self) -> dict[str, Any]:
+        """Queries that read each other are one set, so a name has one value in all of them."""
+        params: dict[str, Any] = {}
+        for i, queries in enumerate(self.pipeline.queries):
+            for name, value in queries.params.items():
+                if name in params and (type(value), value) != (type(params[name]), params[name]):
+                    help = "use another name in one of the queries"
+                    self.note("K603", f"the parameter `:{name}` has two values", ("queries", i, "params", name), help)
+                params.setdefault(name, value)
+        return params
+
+    # -- sinks
+
+    def sink(self, i: int, sink: Sink) -> Sink:
+        place: Place = ("sinks", i)
+        if sink.mode not in MODES:
+            help = (*similar(sink.mode, MODES), f"there are {listing(MODES)}; a pipeline reads its streams to their end")
+            self.note("K603", f"there is no mode `{sink.mode}`", (*place, "mode"), *help)
+        if sink.format == CONSOLE and sink.path is not None:
+            self.note("K603", "the console has no path", (*place, "path"), "leave it out, or name another format")
+        if sink.format in FILE_FORMATS and sink.path is None:
+            self.note("K603", "the sink has no path", place, 'add `path = "..."`: the directory to write to')
+        self.check_engine(sink, place)
+        return sink if sink.path is None else replace(sink, path=located(sink.path, self.pipeline.folder, self.embedded))
+
+    def one_name(self, path: str) -> str:
+        """One of the many names of a path; patterns are resolved up to their first wildcard."""
+        local = local_path(path, self.here)
+        return path if local is None else os.path.realpath(local)
+
+    def check_paths(self, streams: Mapping[str, Input], sinks: tuple[Sink, ...]) -> None:
+        """No sink may take the place of something that is read, or of another sink."""
+        written: list[str] = []
+        for i, sink in enumerate(sinks):
+            place: Place = ("sinks", i, "path")
+            if sink.path is None:
+                continue
+            target = self.one_name(sink.path)
+            if target in written:
+                self.note("K606", "two sinks write to the same path", place, "give each a path of its own")
+            elif any(_inside(target, other) or _inside(other, target) for other in written):
+                self.note("K606", "of two sinks one would write into the directory of the other", place, "give each a path of its own")
+            written.append(target)
+            for name, stream in streams.items():
+                if any(_overlap(target, self.one_name(path)) for path in stream.all_paths):
+                    self.note("K606", f"the sink would write to what stream `{name}` reads", place, "name another directory")
+            local = local_path(sink.path, self.here)
+            if local is None or not os.path.exists(local):
+                continue
+            if _inside(os.path.abspath(self.pipeline.folder), local):
+                self.note("K606", "the sink would take the place of the directory of the pipeline", place, "name another directory")
+            elif not os.path.isdir(local):
+                self.note("K606", "the path of the sink is a file, not a directory", place, "name a directory; it is made if it is missing")
+            elif sink.mode == "error" and os.listdir(local):
+                self.note(
+                    "K606",
+                    "the path of the sink exists already",
+                    place,
+                    'say what is to be done: `mode = "overwrite"` or `mode = "append"`',
+                )
+
+
+def _overlap(sink: str, read: str) -> bool:
+    if glob.has_magic(read):
+        fixed = read[: re.search(r"[*?\[]", read).start()]  # type: ignore[union-attr]
+        return _inside(os.path.dirname(fixed), sink) or fnmatch.fnmatch(sink, read)
+    return _inside(read, sink) or _inside(sink, read)
+
+
+def _inside(path: str, folder: str) -> bool:
+    """Is the path the folder or in it?"""
+    return f"{path.rstrip('/')}/".startswith(f"{folder.rstrip('/')}/")
+
+
+def empty_tables(bound: Bound, schemas: Mapping[str, pa.Schema]) -> dict[str, pa.Table]:
+    """Streams without rows, for a look at the queries alone."""
+    return {name: schemas[name].empty_table() for name in bound.streams}

@@ -1,0 +1,157 @@
+"""Runs a pipeline in this process: files in, the kernel, files out. Nothing here needs Java.
+
+Sinks are written while matches are found, beside their places, and moved there when all of them are complete.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from keuka.errors import DataError
+from keuka.events.sinks import writing
+from keuka.pipelines.checking import Bound, described, files_of
+from keuka.pipelines.rejection import REASON, STREAM, Counts, Watch, count, refused, rejected_schema
+from keuka.pipelines.staging import make_directory, staged
+from keuka.pipelines.values import (
+    CONSOLE,
+    LATE,
+    METRICS,
+    METRICS_SCHEMA,
+    N_SHOWN,
+    REJECTED,
+    SUFFIX_OF,
+    Progress,
+    Report,
+    Sink,
+    metrics_table,
+)
+from keuka.query import Prepared, prepare
+from keuka.run.embedded import Progress as RunProgress
+from keuka.run.embedded import run as run_tables
+
+
+@dataclass
+class Shown:
+    """The first rows of what goes to the console, and the number of all."""
+
+    schema: pa.Schema
+    batches: list[pa.RecordBatch] = field(default_factory=list)
+    n_rows: int = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self.batches.append(batch.slice(0, max(0, N_SHOWN - self.n_rows)))
+        self.n_rows += batch.num_rows
+
+    def result(self) -> tuple[pa.Table, int]:
+        return pa.Table.from_batches(self.batches, self.schema), self.n_rows
+
+
+def run(bound: Bound, on_progress: Callable[[Progress], None] | None) -> Report:
+    began = time.perf_counter()
+    streams = {name: described(stream, files_of(stream, here=True)) for name, stream in bound.streams.items()}
+    prepared = prepare(bound.query, streams, type_column=bound.type_column, params=bound.params, outputs=bound.outputs)
+    with _sinks(bound, _schemas(prepared, bound)) as sinks:
+        counts: dict[str, Counts] = {}
+        schema = rejected_schema([stream.data.schema for stream in prepared.opened])
+
+        def keep(stream: str, rows: pa.RecordBatch, reasons: pa.Array) -> None:
+            sinks.write(REJECTED, _rejected(stream, rows, reasons, schema))
+
+        watch = Watch(counts, keep if bound.has_sink(REJECTED) else None)
+        opened = tuple([watch.watched(stream) for stream in prepared.opened])
+        matches = dict.fromkeys(bound.outputs, 0)
+        try:
+            for batch in run_tables(prepared.tables, opened, on_progress=_reporting(prepared, on_progress)):
+                sinks.write(batch.output, batch.rows)
+                matches[batch.output] += batch.rows.num_rows
+        except DataError as error:
+            if error.code not in ("K502", "K503"):
+                raise
+            raise refused({stream.name: count(stream) for stream in prepared.opened}) or error from None
+        seconds = time.perf_counter() - began
+        read = {name: n.n_read for name, n in counts.items()}
+        rejected = {name: n.n_rejected for name, n in counts.items()}
+        for batch in metrics_table(read, rejected, matches, seconds).to_batches():
+            sinks.write(METRICS, batch)
+    return Report(read, rejected, matches, seconds, {of: shown.result() for of, shown in sinks.shown.items()})
+
+
+def _reporting(prepared: Prepared, on_progress: Callable[[Progress], None] | None) -> Callable[[RunProgress], None] | None:
+    if on_progress is None:
+        return None
+    sizes = [stream.n_rows for stream in prepared.opened]
+    n_total = None if None in sizes else sum([size for size in sizes if size is not None])
+    return lambda progress: on_progress(Progress("events", progress.n_events, n_total))
+
+
+def _schemas(prepared: Prepared, bound: Bound) -> dict[str, pa.Schema]:
+    """The columns of everything that a sink can be of."""
+    rejected = rejected_schema([stream.data.schema for stream in prepared.opened])
+    return {name: prepared.schema(name) for name in bound.outputs} | {REJECTED: rejected, LATE: rejected, METRICS: METRICS_SCHEMA}
+
+
+def _rejected(stream: str, rows: pa.RecordBatch, reasons: pa.Array, schema: pa.Schema) -> pa.RecordBatch:
+    """Rows of one stream with the columns of all."""
+    columns = []
+    for column in schema:
+        if column.name in rows.schema.names:
+            columns.append(_as(rows.column(column.name), column.type))
+        else:
+            columns.append(pa.nulls(rows.num_rows, column.type))
+    columns[schema.get_field_index(STREAM)] = pa.array([stream] * rows.num_rows, pa.string())
+    columns[schema.get_field_index(REASON)] = reasons
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _as(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Text where another stream has another type; also types without an Arrow cast have a Python one."""
+    if column.type.equals(wanted):
+        return column
+    return pa.array([None if value is None else str(value) for value in column.to_pylist()], wanted)
+
+
+@dataclass(frozen=True)
+class _Sinks:
+    """Where batches go, by what they are of."""
+
+    writers: Mapping[str, list[Callable[[pa.RecordBatch], None]]]
+    shown: dict[str, Shown]
+
+    def write(self, of: str, batch: pa.RecordBatch) -> None:
+        for write in self.writers.get(of, []):
+            write(batch)
+
+
+@contextlib.contextmanager
+def _sinks(bound: Bound, schemas: Mapping[str, pa.Schema]) -> Iterator[_Sinks]:
+    """All sinks, open. First every file is completed, then directories take their places."""
+    sinks = _Sinks({name: [] for name in schemas}, {})
+    with contextlib.ExitStack() as directories, contextlib.ExitStack() as files:
+        for sink in bound.sinks:
+            assert sink.of is not None  # filled in with the outputs
+            if sink.format == CONSOLE:
+                shown = sinks.shown.setdefault(sink.of, Shown(schemas[sink.of]))
+                sinks.writers[sink.of].append(shown.write)
+            else:
+                file = directories.enter_context(_directory(sink)) / f"part-{uuid.uuid4()}{SUFFIX_OF[sink.format]}"
+                sinks.writers[sink.of].append(files.enter_context(writing(schemas[sink.of], str(file))))
+        yield sinks
+
+
+@contextlib.contextmanager
+def _directory(sink: Sink) -> Iterator[Path]:
+    assert sink.path is not None  # only the console has none
+    if sink.mode == "append":
+        make_directory(Path(sink.path))
+        yield Path(sink.path)
+        return
+    with staged(sink.path) as directory:
+        make_directory(directory)
+        yield directory

@@ -1,0 +1,125 @@
+"""The pipeline as users have it: `keuka.Pipeline`, from a file or from values, to be checked and run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import ModuleType
+
+import pyarrow as pa
+
+from keuka.diagnostics import Diagnostic, SourceText
+from keuka.errors import KeukaError
+from keuka.pipelines import embedded as in_process
+from keuka.pipelines.checking import Bound, as_error, bind, columns_of, empty_tables, outputs_of
+from keuka.pipelines.environment import filled_in
+from keuka.pipelines.file import read
+from keuka.pipelines.values import Input, Progress, Queries, Report, Sink, SparkSettings
+from keuka.spark import no_pyspark
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Streams, queries over them, and sinks for what they find.
+
+    >>> import keuka
+    >>> from keuka.pipelines import Input, Queries, Sink
+    >>> pipeline = keuka.Pipeline(
+    ...     streams={"Stock": Input("parquet", path="ticks", time="ts")},
+    ...     queries=[Queries(text="SELECT * FROM FILTER {price > 100} (Stock) PUBLISH High")],
+    ...     sinks=[Sink("parquet", of="High", path="high", mode="overwrite")],
+    ... )
+    >>> pipeline.sinks[0].mode
+    'overwrite'
+
+    `keuka.Pipeline.from_file("pipeline.toml")` reads the same from a file.
+    """
+
+    streams: Mapping[str, Input]
+    queries: Sequence[Queries]
+    sinks: Sequence[Sink]
+    spark: SparkSettings = field(default_factory=SparkSettings)
+    folder: str = ""  # what paths are relative to; the working directory if empty
+    source: SourceText | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> Pipeline:
+        """The pipeline that a TOML file describes (docs/pipelines.md). Its paths are relative to the file."""
+        return cls(**read(path))
+
+    def check(self, *, embedded: bool = False) -> dict[str, pa.Schema]:
+        """Looks at everything that can be known before a run, and returns the columns of every output.
+
+        Raises a KeukaError with all findings. Spark is started only if the columns of a stream are known to it alone.
+        """
+        found: list[Diagnostic] = []
+        filled, secrets = filled_in(self, found)
+        with secrets.kept():
+            here = filled._is_here(embedded, None)
+            return _checked(filled, bind(filled, embedded, here, found), embedded, here, found)[1]
+
+    def run(
+        self,
+        *,
+        embedded: bool = False,
+        master: str | None = None,
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> Report:
+        """Reads the streams to their end and writes every sink.
+
+        embedded: run in this process, without Spark.
+        master: Spark's master, instead of the pipeline's own. A Spark session that is active already is used as it is.
+        on_progress: called now and then with how far the run is.
+        """
+        found: list[Diagnostic] = []
+        filled, secrets = filled_in(self, found)
+        with secrets.kept():
+            here = filled._is_here(embedded, master)
+            bound = bind(filled, embedded, here, found)
+            if embedded:
+                return in_process.run(_checked(filled, bound, embedded, here, found)[0], on_progress)
+            if found or bound is None:
+                raise as_error(found)
+            report: Report = _on_spark().run(filled, bound, master, here, on_progress)
+            return report
+
+    def _is_here(self, embedded: bool, master: str | None) -> bool:
+        """Are paths without a scheme on this machine?"""
+        return embedded or (master or self.spark.master or "local").startswith("local")
+
+
+def _on_spark() -> ModuleType:
+    """What needs pyspark is imported when a pipeline meets Spark, not with Keuka."""
+    try:
+        from keuka.spark import pipelines
+    except ImportError as error:
+        raise no_pyspark(error) from None
+    return pipelines
+
+
+def _checked(
+    pipeline: Pipeline, bound: Bound | None, embedded: bool, here: bool, found: list[Diagnostic]
+) -> tuple[Bound, dict[str, pa.Schema]]:
+    """The pipeline with its outputs and their columns, or an error with all that was found."""
+    schemas = {} if bound is None else _columns(bound, embedded, here, found)
+    if bound is not None and not found and None in schemas.values():
+        schemas = _on_spark().columns_on_spark(bound, pipeline.spark, here, found)
+    known = {name: schema for name, schema in schemas.items() if schema is not None}
+    outputs: dict[str, pa.Schema] = {}
+    if bound is not None and len(known) == len(bound.streams):
+        bound, outputs = outputs_of(pipeline, bound, empty_tables(bound, known), found)
+    if found or bound is None:
+        raise as_error(found)
+    return bound, outputs
+
+
+def _columns(bound: Bound, embedded: bool, here: bool, found: list[Diagnostic]) -> dict[str, pa.Schema | None]:
+    """The columns of every stream, as far as they are known without Spark; what is wrong is noted."""
+    schemas: dict[str, pa.Schema | None] = {}
+    for name, stream in bound.streams.items():
+        try:
+            schemas[name] = columns_of(name, stream, embedded, here)
+        except KeukaError as error:
+            found.extend(error.diagnostics)
+    return schemas

@@ -1,0 +1,109 @@
+"""The parts of a pipeline as frozen values, with the names that the keys of a pipeline file have; and what a run reports.
+
+Texts may hold `${NAME}`, which is filled in from the environment only when a pipeline is checked or run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+REJECTED, LATE, METRICS = "rejected", "late", "metrics"
+SIDE_OUTPUTS = (REJECTED, LATE, METRICS)
+CONSOLE = "console"
+N_SHOWN = 20  # rows of a console sink
+
+# Formats that are read and written without Spark too, as `events/files.py` calls them, and the suffix of files that are written.
+FILE_FORMATS = {"parquet": "Parquet", "csv": "CSV", "json": "JSON", "arrow": "Arrow IPC"}
+SUFFIX_OF = {"parquet": ".parquet", "csv": ".csv", "json": ".json", "arrow": ".arrow"}
+
+MODES = ("error", "overwrite", "append")
+
+
+@dataclass(frozen=True)
+class Input:
+    """Where the events of a stream come from, and what must be said about them.
+
+    format: "parquet", "csv", "json", "arrow" (without Spark only), or any format that Spark can read.
+    path, paths: files, directories or patterns. schema: columns and types, as in `ts TIMESTAMP, name STRING`.
+    type_column: the column that says which stream each row belongs to, where one table holds the events of all.
+    """
+
+    format: str
+    path: str | None = None
+    paths: tuple[str, ...] = ()
+    schema: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    time: str | tuple[str, str] | None = None
+    unit: str | None = None
+    lateness: str | int | None = None
+    id: str | None = None
+    type_column: str | None = None
+
+    @property
+    def all_paths(self) -> tuple[str, ...]:
+        return self.paths if self.path is None else (self.path, *self.paths)
+
+
+@dataclass(frozen=True)
+class Queries:
+    """Queries as a text, as a file or directory, or as files that fit patterns; and the values of their parameters."""
+
+    text: str | None = None
+    file: str | None = None
+    files: tuple[str, ...] = ()
+    language: str | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Sink:
+    """Where matches go. `of` is the name of an output (the last query's if None), "rejected", "late" or "metrics"."""
+
+    format: str
+    of: str | None = None
+    path: str | None = None
+    mode: str = "error"
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SparkSettings:
+    """How Spark is started, and into how many shards events are divided."""
+
+    master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+    shards: int | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is: `n_done` of `n_total` (None: unknown) events or tasks."""
+
+    of: str  # "events" or "tasks"
+    n_done: int
+    n_total: int | None
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a run did: rows read and rejected by stream, matches by output, and the first rows of what goes to the console."""
+
+    read: dict[str, int]
+    rejected: dict[str, int]
+    matches: dict[str, int]
+    seconds: float
+    shown: dict[str, tuple[pa.Table, int]] = field(repr=False)  # the first rows, and the number of all
+
+
+METRICS_SCHEMA = pa.schema([("kind", pa.string()), ("name", pa.string()), ("rows", pa.int64()), ("seconds", pa.float64())])
+
+
+def metrics_table(read: Mapping[str, int], rejected: Mapping[str, int], matches: Mapping[str, int], seconds: float) -> pa.Table:
+    """What a sink `of = "metrics"` gets."""
+    kinds = {"read": read, "rejected": rejected, "matches": matches}
+    rows = [(kind, name, n_rows, seconds) for kind, counts in kinds.items() for name, n_rows in counts.items()]
+    return pa.Table.from_arrays([pa.array([row[i] for row in rows], METRICS_SCHEMA.types[i]) for i in range(4)], schema=METRICS_SCHEMA)

@@ -1,0 +1,284 @@
+"""Pipelines on Spark: the same results, counts and messages as in this process, and what only Spark can do."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+import keuka
+from keuka.cli import main
+from keuka.pipelines import Input, Queries, Sink, SparkSettings
+
+TICKS = """\
+time,name,price
+2024-01-02 09:10:00,IBM,90
+2024-01-02 09:15:00,IBM,85
+2024-01-02 09:16:00,DELL,30
+2024-01-02 09:20:00,IBM,86.5
+2024-01-02 09:22:00,DELL,31
+2024-01-02 09:24:00,IBM,91
+"""
+RISE = "SELECT name, price_1 AS low, price AS high FROM Stock NEXT {$2.name = $1.name AND $2.price > $1.price} Stock PUBLISH Rise;"
+STOCK = {"Stock": Input("csv", path="ticks.csv")}
+QUERIES = (Queries(file="rise.cel"),)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: object) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("rise.cel").write_text(RISE)
+    Path("ticks.csv").write_text(TICKS)
+    return tmp_path
+
+
+def run(*sinks: Sink, streams=STOCK, queries=QUERIES, **how) -> keuka.pipelines.Report:
+    return keuka.Pipeline(streams, queries, sinks, spark=SparkSettings(shards=2)).run(**how)
+
+
+def data_files(directory: str) -> list[Path]:
+    return [path for path in sorted(Path(directory).iterdir()) if not path.name.startswith(("_", "."))]
+
+
+def in_order(table: pa.Table) -> list[str]:
+    return sorted([json.dumps(row, default=str) for row in table.to_pylist()])
+
+
+def test_the_example_gives_the_same_on_spark_and_in_this_process(capsys):
+    assert main(["new", "demo"]) == 0
+    pipeline = keuka.Pipeline.from_file("demo/pipeline.toml")
+    reports, tables = [], []
+    for embedded in (True, False):
+        reports.append(pipeline.run(embedded=embedded))
+        tables.append(pa.parquet.read_table("demo/out/rebound"))
+    assert in_order(tables[0]) == in_order(tables[1])
+    assert tables[0].num_rows == 1
+    first, second = reports
+    assert (first.read, first.rejected, first.matches) == (second.read, second.rejected, second.matches)
+    assert first.shown["Unpaid"][0].equals(second.shown["Unpaid"][0])
+    rejected = [json.loads(line) for file in data_files("demo/out/rejected") for line in file.read_text().splitlines()]
+    assert rejected == [{"tag": 99, "shelf": "S1", "_stream": "Shelf", "_reason": "no time"}]
+
+
+def test_every_side_output_and_format_can_be_written():
+    Path("ticks.csv").write_text(TICKS + ",IBM,1\n")
+    report = run(
+        Sink("csv", of="Rise", path="rise"),
+        Sink("orc", of="Rise", path="orc"),
+        Sink("console", of="rejected"),
+        Sink("parquet", of="late", path="late"),
+        Sink("json", of="metrics", path="metrics"),
+    )
+    assert report.matches == {"Rise": 4}
+    assert sum([pa.csv.read_csv(file).num_rows for file in data_files("rise") if file.stat().st_size]) == 4
+    assert report.shown["rejected"][0].to_pylist() == [
+        {"time": None, "name": "IBM", "price": 1.0, "_stream": "Stock", "_reason": "no time"}
+    ]
+    late = pa.parquet.read_table("late")
+    assert (late.num_rows, late.column_names) == (0, ["time", "name", "price", "_stream", "_reason"])
+    metrics = [json.loads(line) for file in data_files("metrics") for line in file.read_text().splitlines()]
+    assert sorted((row["kind"], row["name"], row["rows"]) for row in metrics) == [
+        ("matches", "Rise", 4),
+        ("read", "Stock", 7),
+        ("rejected", "Stock", 1),
+    ]
+    assert data_files("orc")
+
+
+def test_rows_that_are_no_events_are_the_same_error_as_in_this_process():
+    pa.parquet.write_table(pa.table({"a": [1, 5, None], "b": [2, 4, 3], "n": [1, 2, 3]}), "jobs.parquet")
+    streams = {"Jobs": Input("parquet", path="jobs.parquet", time=("a", "b"))}
+    messages = []
+    for embedded in (True, False):
+        with pytest.raises(keuka.DataError) as raised:
+            run(Sink("console"), streams=streams, queries=[Queries(text="SELECT n FROM Jobs")], embedded=embedded)
+        messages.append(str(raised.value))
+    assert messages[0] == messages[1]
+    sinks = [Sink("console"), Sink("console", of="rejected")]
+    report = run(*sinks, streams=streams, queries=[Queries(text="SELECT n FROM Jobs")])
+    assert report.rejected == {"Jobs": 2}
+    assert report.shown["query_1"][0]["n"].to_pylist() == [1]
+
+
+def test_an_error_in_a_worker_is_shown_alone_and_is_exit_code_3(capsys):
+    pa.parquet.write_table(pa.table({"t": [1, 2], "n": [1, 2**62]}), "s.parquet")
+    Path("pipeline.toml").write_text("""
+[streams.S]
+format = "parquet"
+path = "s.parquet"
+time = "t"
+[[queries]]
+text = "SELECT n * 4 AS m FROM S"
+[[sinks]]
+format = "csv"
+path = "out"
+""")
+    assert main(["run", "pipeline.toml"]) == 3
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error[K507]: the result of `n * 4` does not fit into 64 bits\n")
+    assert "Traceback" not in err
+    assert "org.apache" not in err
+    assert not Path("out").exists()
+
+
+@pytest.mark.parametrize(
+    ("stream", "message"),
+    [
+        (Input("parquet", path="nothing"), "Spark cannot read the stream `Stock`"),
+        (Input("nonsense", path="ticks.csv"), "Spark cannot read the stream `Stock`"),
+        (Input("jdbc", options={"url": "jdbc:none:x", "dbtable": "t", "password": "${KEUKA_TEST_SECRET}"}), "Spark cannot read"),
+    ],
+)
+def test_what_spark_cannot_read_is_k608_in_its_words(stream, message, monkeypatch):
+    monkeypatch.setenv("KEUKA_TEST_SECRET", "swordfish")
+    with pytest.raises(keuka.DataError) as raised:
+        run(Sink("console"), streams={"Stock": stream})
+    assert raised.value.code == "K608"
+    assert message in str(raised.value)
+    assert "Spark says: " in str(raised.value)
+    assert "swordfish" not in str(raised.value)
+
+
+def test_a_value_that_does_not_fit_its_column_is_an_error_and_not_null():
+    Path("ticks.csv").write_text(TICKS + "2024-01-02 09:30:00,IBM,much\n")
+    stream = Input("csv", path="ticks.csv", schema="time TIMESTAMP_NTZ, name STRING, price DOUBLE")
+    with pytest.raises(keuka.DataError) as raised:
+        run(Sink("console"), streams={"Stock": stream})
+    assert raised.value.code == "K608"
+
+
+@pytest.mark.parametrize("schema", [None, "price DOUBLE, name STRING, time TIMESTAMP"])
+def test_columns_have_the_same_types_as_in_this_process(schema):
+    streams = {"Stock": Input("csv", path="ticks.csv", schema=schema)}
+    found = [run(Sink("console"), streams=streams, embedded=embedded).shown["Rise"][0] for embedded in (True, False)]
+    assert found[0].schema.equals(found[1].schema)
+    assert in_order(found[0]) == in_order(found[1])
+
+
+def test_options_are_spark_s():
+    Path("ticks.txt").write_text(TICKS.replace(",", ";"))
+    stream = Input("csv", path="ticks.txt", options={"sep": ";"})
+    assert run(Sink("console"), streams={"Stock": stream}).matches == {"Rise": 4}
+
+
+def test_partitioned_directories_are_read_and_checked():
+    for name in ("IBM", "DELL"):
+        rows = [line.split(",") for line in TICKS.splitlines()[1:] if f",{name}," in line]
+        Path(f"in/name={name}").mkdir(parents=True)
+        table = pa.table({"time": pa.array([row[0] for row in rows]).cast(pa.timestamp("us")), "price": [float(row[2]) for row in rows]})
+        pa.parquet.write_table(table, f"in/name={name}/x.parquet")
+    pipeline = keuka.Pipeline({"Stock": Input("parquet", path="in")}, [Queries(file="rise.cel")], [Sink("console")])
+    assert "low" in pipeline.check()["Rise"].names
+    assert pipeline.run().matches == {"Rise": 4}
+
+
+def test_modes_decide_what_becomes_of_what_is_there(folder):
+    run(Sink("json", path="out"))
+    with pytest.raises(keuka.PipelineError, match="K606"):
+        run(Sink("json", path="out"))
+    run(Sink("json", path="out", mode="append"))
+    assert sum([len(file.read_text().splitlines()) for file in data_files("out")]) == 8
+    run(Sink("json", path="out", mode="overwrite"))
+    assert sum([len(file.read_text().splitlines()) for file in data_files("out")]) == 4
+    assert sorted(path.name for path in folder.iterdir()) == ["out", "rise.cel", "ticks.csv"]
+
+
+def test_columns_that_differ_only_in_case_are_two_columns():
+    pa.parquet.write_table(pa.table({"t": [1, 2, None], "T": [7, 8, 9]}), "s.parquet")
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession()
+    assert session is not None
+    session.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        streams = {"S": Input("parquet", path="s.parquet", time="t")}
+        report = run(Sink("console"), Sink("console", of="rejected"), streams=streams, queries=[Queries(text="SELECT T FROM S")])
+    finally:
+        session.conf.unset("spark.sql.caseSensitive")
+    assert report.shown["query_1"][0]["T"].to_pylist() == [7, 8]
+    assert report.shown["rejected"][0].to_pylist() == [{"t": None, "T": 9, "_stream": "S", "_reason": "no time"}]
+
+
+def test_a_query_that_cannot_be_divided_is_run_with_a_warning(capsys):
+    Path("pipeline.toml").write_text("""
+[streams.Stock]
+format = "csv"
+path = "ticks.csv"
+[[queries]]
+text = "SELECT price FROM Stock NEXT {$2.price > $1.price} Stock"
+[[sinks]]
+format = "console"
+""")
+    assert main(["run", "pipeline.toml"]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("query_1: ")
+    assert err.startswith("warning: `query_1` runs on one worker: ")
+
+
+def test_progress_counts_tasks():
+    seen = []
+    run(Sink("console"), on_progress=seen.append)
+    assert seen
+    assert {progress.of for progress in seen} == {"tasks"}
+    assert all(0 <= progress.n_done <= (progress.n_total or 0) for progress in seen)
+
+
+def test_a_session_that_was_there_before_is_still_there_afterwards(spark):
+    run(Sink("console"))
+    assert spark.range(3).count() == 3
+    assert spark.sparkContext._jsc.getPersistentRDDs().isEmpty()
+
+
+def test_a_command_of_its_own_is_quiet_and_can_be_interrupted(folder):
+    table = pa.table({"t": range(6_000), "n": [1] * 6_000})
+    pa.parquet.write_table(table, "s.parquet")
+    Path("pipeline.toml").write_text("""
+[streams.S]
+format = "parquet"
+path = "s.parquet"
+time = "t"
+[[queries]]
+language = "sase"
+text = "SEQ(S a, S b, S c) WITHIN 6000 RETURN c.n AS n"
+[[sinks]]
+format = "csv"
+path = "out"
+[spark]
+master = "local[2]"
+shards = 2
+""")
+    program = """
+from pathlib import Path
+from keuka import pipeline_commands
+from keuka.cli import run
+
+class Bar(pipeline_commands.RunBar):
+    def __call__(self, progress):
+        Path("begun").touch()
+
+pipeline_commands.RunBar = Bar
+run()
+"""
+    command = [sys.executable, "-c", program, "run", "pipeline.toml"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    while not Path("begun").exists() and process.poll() is None:
+        time.sleep(0.1)
+    Path("begun").unlink()
+    time.sleep(1)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert out == ""
+    assert err.endswith("interrupted\n")
+    assert "Traceback" not in err
+    assert {path.name for path in folder.iterdir()} - {"begun"} == {"pipeline.toml", "rise.cel", "s.parquet", "ticks.csv"}
