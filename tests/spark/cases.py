@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import functions as sf
 
 from keuka.spark.schemas import arrow_schema, spark_type
 from keuka.spark.worker import share
@@ -24,10 +24,10 @@ def collected(frames: Sequence[DataFrame]) -> list[pa.Table]:
         named = frame.toDF(*[f"c{i}" for i in range(len(places))])
         place = {slot: i for i, slot in enumerate(places)}
         values = [
-            (F.col(f"c{place[slot]}") if slot in place else F.lit(None)).cast(spark_type(arrow)).alias(f"v{slot}")
+            (sf.col(f"c{place[slot]}") if slot in place else sf.lit(None)).cast(spark_type(arrow)).alias(f"v{slot}")
             for slot, arrow in enumerate(slots.types)
         ]
-        mine = named.select(F.lit(number).alias(CASE), *values)
+        mine = named.select(sf.lit(number).alias(CASE), *values)
         whole = mine if whole is None else whole.union(mine)
     assert whole is not None
     rows = whole.toArrow()

@@ -9,8 +9,11 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from keuka.spark import java
+
 CONFIGURATION = {
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "3",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",  # so that a partition of a test has more than one batch
@@ -20,10 +23,11 @@ CONFIGURATION = {
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    java.prepare()
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.remote("local[2]") if os.environ.get("KEUKA_SPARK_CONNECT") else SparkSession.builder.master("local[2]")
-    for key, value in CONFIGURATION.items():
+    for key, value in {**CONFIGURATION, "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     yield session

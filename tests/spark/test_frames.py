@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import functions as sf
 
 import keuka
 from keuka.spark.frames import all_on_spark
@@ -53,7 +53,7 @@ def test_match_takes_a_frame_and_gives_one(spark: SparkSession):
 
 
 def test_a_query_is_a_transformation(spark: SparkSession):
-    found = spark.createDataFrame(TICKS).transform(keuka.matching(RISES, time="ts")).where(F.col("name") == "a")
+    found = spark.createDataFrame(TICKS).transform(keuka.matching(RISES, time="ts")).where(sf.col("name") == "a")
     expected = keuka.match(RISES, TICKS, time="ts")
     same(found, expected.filter(pa.compute.equal(expected["name"], "a")))
 
@@ -218,6 +218,38 @@ def test_queries_of_a_set_are_divided_each_in_its_way(spark: SparkSession):
         same(results.output(name), table)
 
 
+def test_an_output_that_is_also_a_stage_of_another_is_there_once(spark: SparkSession):
+    """`Up` and `Again` run together by name; `Pairs` reads `Up` in slices of time."""
+    query = (
+        "SELECT name, price AS p FROM S NEXT {$2.name = $1.name AND $2.price > $1.price} S PUBLISH Up;"
+        "SELECT p_1, p FROM Up NEXT {DUR <= 30 AND $2.p < $1.p} Up PUBLISH Pairs;"
+        "SELECT name, volume FROM S NEXT {$2.name = $1.name} S PUBLISH Again"
+    )
+    results = all_on_spark(query, spark.createDataFrame(TICKS), time="ts", language="cel")
+    for name, table in keuka.match_all(query, TICKS, time="ts", language="cel").items():
+        same(results.output(name), table)
+
+
+def test_streams_with_dates_beside_streams_with_timestamps(spark: SparkSession):
+    """Results of a set show all times in one type, also those of queries over dates alone."""
+    days = pa.table({"at": pa.array([datetime.date(2024, 1, 1) + datetime.timedelta(i) for i in range(40)]), "n": list(range(40))})
+    ticks = pa.table({"at": pa.array([datetime.datetime(2024, 1, 5)] * 2, pa.timestamp("us", "UTC")), "n": [1, 1]})
+    query = (
+        "SELECT n_1, n FROM D NEXT {DUR < 3 days} D PUBLISH Days; SELECT n FROM T NEXT {$2.n = $1.n} T PUBLISH Ticks;"
+        "SELECT n FROM T PUBLISH Every"
+    )
+    streams = {"D": days, "T": ticks}
+    results = all_on_spark(query, {name: spark.createDataFrame(table) for name, table in streams.items()}, time="at", language="cel")
+    expected = keuka.match_all(query, streams, time="at", language="cel")
+    for name in ("Days", "Every"):
+        same(results.output(name), expected[name])
+
+
+def test_a_stream_between_two_stages_may_have_columns_named_as_those_of_results(spark: SparkSession):
+    query = "SELECT price AS _end, volume AS v FROM S NEXT {DUR < 5} S PUBLISH P;SELECT v FROM P NEXT {$2.v = $1.v AND DUR < 9} P PUBLISH Q"
+    same(keuka.match(query, spark.createDataFrame(TICKS), time="ts", language="cel"), keuka.match(query, TICKS, time="ts", language="cel"))
+
+
 # -- mistakes --------------------------------------------------------------------------------------------------------------
 
 
@@ -262,6 +294,12 @@ def test_a_row_without_a_time_ends_the_job_with_our_message(spark: SparkSession)
     for query in ("SELECT name FROM S NEXT {$2.name = $1.name} S", "SELECT name FROM S NEXT {DUR < 5} S"):
         with pytest.raises(PySparkException, match=r"error\[K502\]"):
             keuka.match(query, frame, time="ts").collect()
+
+
+def test_an_event_that_ends_before_it_starts_is_refused_in_every_zone(spark: SparkSession):
+    frame = spark.sql("SELECT TIMESTAMP_NTZ '2024-01-01 03:00:00' AS s, DATE '2024-01-01' AS e, 1 AS n")
+    with pytest.raises(PySparkException, match=r"error\[K503\]"):
+        keuka.match("SELECT n FROM FILTER {n > 5} (S)", frame, time=("s", "e")).collect()
 
 
 def test_threads_and_shards_are_not_mixed_up(spark: SparkSession):

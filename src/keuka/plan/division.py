@@ -68,12 +68,15 @@ def divide(
     def part_of(outputs: Sequence[str], program: Program = program, made: frozenset[str] = frozenset()) -> Part:
         planned = plan(program, outputs, contributors=contributors, n_distinct=n_distinct)
         tables = compile_tables(planned)
-        return Part(planned, tables, division_of(planned, bool(tables.fallible)), made)
+        return Part(planned, tables, division_of(planned, any(tables.fallible)), made)
 
     together = part_of(wanted)
-    if not isinstance(together.division, Undivided):
+    if isinstance(together.division, ByKey):
         return (together,)
-    alone = {name: part_of([name]) for name in wanted}
+    alone = {name: part_of([name]) for name in wanted} if len(wanted) > 1 else {wanted[0]: together}
+    # A key divides better than slices: one query without it should not take it from the others.
+    if isinstance(together.division, BySlices) and not any(isinstance(part.division, ByKey) for part in alone.values()):
+        return (together,)
     parts: list[Part] = []
     for group in _alike(alone):
         merged = alone[group[0]] if len(group) == 1 else part_of(group)
@@ -83,9 +86,9 @@ def divide(
         if not isinstance(part.division, Undivided):
             continue
         pieces = _cut(part.plan, part_of) if can_be_cut(part.plan, axis) else ()
-        if pieces:
-            parts += pieces
-        else:
+        given = {output for part in parts for output, _, _ in part.plan.outputs}
+        parts += [piece for piece in pieces if not {output for output, _, _ in piece.plan.outputs} <= given]
+        if not pieces:
             left.append(name)
     parts += [part_of(left[i::n_workers]) for i in range(min(n_workers, len(left)))]
     return tuple(parts)
@@ -114,9 +117,9 @@ def division_of(planned: Plan, can_fail: bool) -> Division:
         if own is None:
             return Undivided(f"`{stage.name}` compares no column of all its events for equality, and has no window")
         reach[stage.name] = own + max([reach[port] for port in stage.automaton.ports])
-    # What began before a slice is not known in it. An absence there is only apparent, and what is computed from it could overflow.
-    if can_fail and len(planned.stages) > 1 and any(_begins_with_absence(stage) for stage in planned.stages):
-        return Undivided("a query that can overflow reads a sequence that begins with an absence")
+    # What lies outside a slice is not known in it. An absence there may be only apparent, and what is computed from it could overflow.
+    if can_fail and any(_can_be_apparent(stage, len(planned.stages)) for stage in planned.stages):
+        return Undivided("a query that can overflow asks for absences that reach over the edge of a slice")
     longest = max(reach.values())
     return BySlices(longest) if longest < MAX_TICK // 4 else Undivided("its windows are too long to divide time by them")
 
@@ -133,8 +136,12 @@ def own_reach(automaton: Automaton | Stacks, can_fail: bool) -> int | None:
     return max(windows, default=0) if all(window < MAX_TICK for window in windows) else None
 
 
-def _begins_with_absence(stage: Stage) -> bool:
-    return isinstance(stage.automaton, Stacks) and stage.automaton.components[0].negated
+def _can_be_apparent(stage: Stage, n_stages: int) -> bool:
+    """Can a slice take something for absent that is there? Between two events of a source it has all others, but not all that is made."""
+    if not isinstance(stage.automaton, Stacks):
+        return False
+    components = stage.automaton.components
+    return components[0].negated or components[-1].negated or (n_stages > 1 and any(c.negated for c in components))
 
 
 # -- cutting ---------------------------------------------------------------------------------------------------------------

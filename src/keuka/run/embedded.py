@@ -17,7 +17,7 @@ from keuka.events.order import EventBatch, common_axis, in_order
 from keuka.events.sources import OpenStream
 from keuka.kernel.bytecode import Op
 from keuka.run.runner import MatchBatch, Runner
-from keuka.schema import MAX_TICK
+from keuka.schema import MAX_TICK, TimeAxis
 
 # A query can have many more matches than events. Steps are cut so that one call of the kernel gives about this many at the
 # most: the number of events grows from FEWEST_ROWS to MOST_ROWS while matches are few, and shrinks when they are not.
@@ -51,14 +51,18 @@ def run(
     on_progress: Callable[[Progress], None] | None = None,
     chunk_rows: int = BATCH_ROWS,
     threads: int = 1,
+    axis: TimeAxis | None = None,
 ) -> Iterator[MatchBatch]:
-    """All matches, as the input goes by. `on_progress` is called after every step. Several threads divide the events by the plan's key."""
+    """All matches, as the input goes by. `on_progress` is called after every step. Several threads divide the events by the plan's key.
+
+    `axis`: how times are shown, if others than the streams of these tables decide it.
+    """
     by_name = {stream.name: stream for stream in opened}
     inputs = [by_name[source.name] for source in tables.sources]
     n_threads = threads if threads == 1 or can_divide(tables) else 1
     # Threads meet twice a step, so steps are longer.
     most_rows = MOST_ROWS * min(n_threads, 8)
-    runner = Runner(inputs, common_axis(inputs), n_threads)
+    runner = Runner(inputs, axis or common_axis(inputs), n_threads)
     runner.load(QUERY, tables)
     n_rows = FEWEST_ROWS
     for step in in_order(inputs, runner.columns(), chunk_rows * min(n_threads, 8)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from keuka.errors import data_error
+from keuka.spark import no_pyspark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -57,5 +57,5 @@ def _results(query: Any, streams: Any, **options: Any) -> Results:
     try:
         from keuka.spark.jobs import results
     except ImportError as error:
-        raise data_error("K551", f"Spark cannot be used: {error}", "install what is needed: `pip install 'keuka[spark]'`") from None
+        raise no_pyspark(error) from None
     return results(query, streams, **options)

@@ -6,15 +6,16 @@ matter, and sends the rest to workers by key or by slices of time; `worker.py` i
 
 from __future__ import annotations
 
+import functools
 import logging
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import functions as sf
 
 from keuka.automaton.tables import to_bytes
 from keuka.diagnostics import listing
@@ -24,9 +25,13 @@ from keuka.events.files import place
 from keuka.events.matches import result_schema
 from keuka.events.order import common_axis
 from keuka.events.sources import OpenStream, Stream
-from keuka.plan.division import END, START, ByKey, BySlices, Part, Undivided, divide
+from keuka.expressions import Expression
+from keuka.plan.division import END, START, ByKey, BySlices, Division, Part, Undivided, divide
+from keuka.plan.prefilter import needed
 from keuka.query import EVENTS, Prepared, known_distinct, prepare
 from keuka.schema import MICROSECONDS, TimeAxis
+from keuka.spark.expressions import microseconds, weakened
+from keuka.spark.probe import is_connect, require_on_executors
 from keuka.spark.schemas import arrow_schema, spark_schema, spark_type
 from keuka.spark.worker import MOST_TICKS, OF, SHARD, Input, Output, Slices, Task, share, slot_names, task_bytes
 
@@ -34,6 +39,7 @@ log = logging.getLogger("keuka")
 
 # Slices are this many times as long as what must be read before each: a quarter of the rows are sent twice.
 SLICE_IN_REACHES = 4
+USUAL_PARTITIONS = 200  # of a shuffle, unless it is said
 
 
 @dataclass(frozen=True)
@@ -71,8 +77,11 @@ def results(
         raise ValueError(f"shards must be a number of partitions from 1 on, not {shards!r}")
     prepared = prepare(query, emptied(streams), outputs=outputs, contributors=contributors, **options)
     frames = {stream.name: _frame(stream, streams[stream.name] if isinstance(streams, Mapping) else streams) for stream in prepared.opened}
-    n_shards = shards or _parallelism(next(iter(frames.values())).data.sparkSession)
-    axis = common_axis(prepared.opened)
+    spark = next(iter(frames.values())).data.sparkSession
+    require_on_executors(spark)
+    n_shards = shards or _parallelism(spark)
+    read = {source.name for source in prepared.tables.sources}
+    axis = common_axis([stream for stream in prepared.opened if stream.name in read])
     wanted = [output.name for output in prepared.tables.outputs]
     parts = divide(
         prepared.program,
@@ -88,13 +97,12 @@ def results(
             remedy = "add an equality of one column between all events, or a window, so that it can be divided"
             log.warning("%s runs on one worker: %s; %s", names, part.division.reason, remedy)
     outputs_, types = _layout(prepared, parts, axis)
-    found: dict[str, DataFrame] = {}
+    made: list[DataFrame] = []
     for part in parts:
-        made = _part_frame(part, frames, tuple([outputs_[name] for name, _, _ in part.plan.outputs]), types, axis, shards, n_shards)
-        for name, _, _ in part.plan.outputs:
-            found[name] = made
-            frames[name] = _made(_rows_of(made, outputs_[name]), outputs_[name], axis)
-    return _together(found, {name: outputs_[name] for name in wanted}, parts)
+        own = [name for name, _, _ in part.plan.outputs]
+        made.append(_part_frame(part, frames, tuple([outputs_[name] for name in own]), types, axis, shards, n_shards))
+        frames |= {name: _made(_rows_of(made[-1], outputs_[name]), outputs_[name], axis) for name in own}
+    return _together(made, {name: outputs_[name] for name in wanted}, parts)
 
 
 def emptied(streams: Any) -> Any:
@@ -132,10 +140,10 @@ def _made(data: DataFrame, output: Output, axis: TimeAxis) -> Frame:
 
 def _parallelism(spark: SparkSession) -> int:
     """How many tasks Spark would run at once; over Connect only the number of partitions of a shuffle is known."""
-    try:
+    if not is_connect(spark):
         return int(spark.sparkContext.defaultParallelism)
-    except PySparkException:
-        return int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    setting = spark.conf.get("spark.sql.shuffle.partitions") or ""
+    return int(setting) if setting.isdigit() else USUAL_PARTITIONS  # some platforms say `auto`
 
 
 # -- results ---------------------------------------------------------------------------------------------------------------
@@ -160,19 +168,19 @@ def _layout(prepared: Prepared, parts: Sequence[Part], axis: TimeAxis) -> tuple[
 def _rows_of(frame: DataFrame, output: Output) -> DataFrame:
     if output.tag is None:
         return frame
-    columns = [F.col(f"v{slot}").alias(name) for slot, name in zip(output.slots, output.schema.names, strict=True)]
-    return frame.where(F.col(OF) == output.tag).select(*columns)
+    columns = [sf.col(f"v{slot}").alias(name) for slot, name in zip(output.slots, output.schema.names, strict=True)]
+    return frame.where(sf.col(OF) == output.tag).select(*columns)
 
 
-def _together(found: Mapping[str, DataFrame], outputs: Mapping[str, Output], parts: Sequence[Part]) -> Results:
-    """All parts that have a wanted output, one below the other."""
+def _together(made: Sequence[DataFrame], outputs: Mapping[str, Output], parts: Sequence[Part]) -> Results:
+    """All parts that have a wanted output, one below the other. What a later part needs again, as its source, is there once."""
     frames = []
-    for part in parts:
+    missing = dict(outputs)
+    for part, frame in zip(parts, made, strict=True):
         names = [name for name, _, _ in part.plan.outputs]
-        wanted = [outputs[name].tag for name in names if name in outputs]
+        wanted = [missing.pop(name).tag for name in names if name in missing]
         if wanted:
-            frame = found[names[0]]
-            frames.append(frame if len(wanted) == len(names) else frame.where(F.col(OF).isin(wanted)))
+            frames.append(frame if len(wanted) == len(names) else frame.where(sf.col(OF).isin(wanted)))
     whole = frames[0]
     for frame in frames[1:]:
         whole = whole.union(frame)
@@ -193,43 +201,39 @@ def _part_frame(
 ) -> DataFrame:
     """The rows that all workers send back, computed when Spark needs them."""
     slices = _slices(part.division.reach, axis, n_shards) if isinstance(part.division, BySlices) else None
-    sent = [_sent(part, frames[source.name], source.columns, source.name) for source in part.tables.sources]
-    schemas = [
-        pa.schema([frames[source.name].schema.field(i) for i in columns]) for source, columns in zip(part.tables.sources, sent, strict=True)
-    ]
+    names = [source.name for source in part.tables.sources]
+    sent = [_sent(part, frames[source.name], source.columns) for source in part.tables.sources]
+    schemas = [pa.schema([frames[name].schema.field(i) for i in places]) for name, places in zip(names, sent, strict=True)]
     slots = share(schemas)
-    many = len(schemas) > 1
-    rows: DataFrame | None = None
-    for i, (source, columns) in enumerate(zip(part.tables.sources, sent, strict=True)):
-        frame = frames[source.name]
-        known = frame.data.toDF(*_positions(frame.schema))
-        place_of = {slot: columns[k] for k, slot in enumerate(slots.places[i])}
-        header = [_where(part.division, frame, source.name, slices, axis, part.plan.contributors).alias(SHARD)]
-        if many:
-            header.append(F.lit(i).alias(OF))
-            values = [
-                (F.col(f"c{place_of[slot]}") if slot in place_of else F.lit(None)).cast(spark_type(type_)).alias(f"v{slot}")
-                for slot, type_ in enumerate(slots.types)
-            ]
-        else:
-            values = [F.col(f"c{k}") for k in columns]
-        mine = known.select(*header, *values)
-        rows = mine if rows is None else rows.union(mine)
-    assert rows is not None
-    rows = _divided(rows, part, slices, shards)
-    offset = int(slices is not None) + int(many)
-    inputs = tuple(
-        [
-            Input(source.name, schemas[i], frames[source.name].time, _id(part, frames[source.name]), frames[source.name].unit,
-                  tuple([offset + slot for slot in slots.places[i]]) if many else tuple(range(offset, offset + len(schemas[i]))))
-            for i, source in enumerate(part.tables.sources)
+    matters = needed(part.plan)
+    known = [_filtered(frames[name], matters.get(name)) for name in names]
+    where = [_where(part.division, frames[name], name, slices, axis) for name in names]
+    if len(names) == 1:
+        columns = [f"c{i}" for i in sent[0]]
+        rows = _divided(known[0].select(*columns), where[0], columns, part, slices, shards)
+        places = [tuple(range(len(columns)))]
+    else:
+        columns = [OF, *slot_names(len(slots.types))]
+        packed = [
+            frame.select(to.alias(SHARD), sf.lit(i).alias(OF), *_in_slots(slots.types, dict(zip(slots.places[i], sent[i], strict=True))))
+            for i, (frame, to) in enumerate(zip(known, where, strict=True))
         ]
-    )  # fmt: skip
-    task = task_bytes(Task(to_bytes(part.tables), inputs, outputs, types, slices))
-    schema = spark_schema(
-        outputs[0].schema if outputs[0].tag is None else pa.schema([(OF, pa.int32()), *zip(slot_names(len(types)), types, strict=True)])
-    )
-    return rows.mapInArrow(_on_worker(task), schema)
+        rows = _divided(functools.reduce(DataFrame.union, packed), sf.col(SHARD), columns, part, slices, shards)
+        places = [tuple([slot + 1 for slot in of_one]) for of_one in slots.places]
+    first = int(slices is not None)  # a row of a slice begins with its shard
+    inputs = []
+    for name, schema, of_one in zip(names, schemas, places, strict=True):
+        id_ = frames[name].id if part.plan.contributors else None
+        inputs.append(Input(name, schema, frames[name].time, id_, frames[name].unit, tuple([first + place for place in of_one])))
+    task = task_bytes(Task(to_bytes(part.tables), tuple(inputs), outputs, types, slices, axis))
+    tagged = pa.schema([(OF, pa.int32()), *zip(slot_names(len(types)), types, strict=True)])
+    return rows.mapInArrow(_on_worker(task), spark_schema(outputs[0].schema if outputs[0].tag is None else tagged))
+
+
+def _in_slots(types: Sequence[pa.DataType], columns: Mapping[int, int]) -> list[Column]:
+    """The columns of one stream in the slots that all streams share."""
+    values = [sf.col(f"c{columns[slot]}") if slot in columns else sf.lit(None) for slot in range(len(types))]
+    return [value.cast(spark_type(type_)).alias(name) for value, type_, name in zip(values, types, slot_names(len(types)), strict=True)]
 
 
 def _on_worker(task: bytes) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -248,11 +252,18 @@ def _positions(schema: pa.Schema) -> list[str]:
     return [f"c{i}" for i in range(len(schema))]
 
 
-def _id(part: Part, frame: Frame) -> str | None:
-    return frame.id if part.plan.contributors else None
+def _filtered(frame: Frame, predicate: Expression | None) -> DataFrame:
+    """The rows that can matter, as far as Spark can tell. Rows that are no events stay, so that they are complained of."""
+    rows = frame.data.toDF(*_positions(frame.schema))
+    matters = None if predicate is None else weakened(predicate, [sf.col(name) for name in _positions(frame.schema)])
+    if matters is None:
+        return rows
+    start, end = [tick_of(_column(frame, name), frame.schema.field(name).type) for name in (frame.time[0], frame.time[-1])]
+    wrong = end.isNull() if len(frame.time) == 1 else start.isNull() | end.isNull() | (start > end)
+    return rows.where(matters | wrong)
 
 
-def _sent(part: Part, frame: Frame, columns: Sequence[str], stream: str) -> list[int]:
+def _sent(part: Part, frame: Frame, columns: Sequence[str]) -> list[int]:
     """The columns that workers need: those the kernel reads, the times, and those that identify an event."""
     names = {*columns, *frame.time}
     if part.plan.contributors:
@@ -263,40 +274,33 @@ def _sent(part: Part, frame: Frame, columns: Sequence[str], stream: str) -> list
 # -- who gets which rows ---------------------------------------------------------------------------------------------------
 
 
-def _divided(rows: DataFrame, part: Part, slices: Slices | None, shards: int | None) -> DataFrame:
+def _divided(rows: DataFrame, where: Column, columns: Sequence[str], part: Part, slices: Slices | None, shards: int | None) -> DataFrame:
+    """These columns of the rows, each where it must go; a row that several shards need is there once for each, and says for which."""
     if isinstance(part.division, Undivided):
-        return rows.drop(SHARD).repartition(1)
+        return rows.select(*columns).repartition(1)
     if slices is not None:
-        return rows.withColumn(SHARD, F.explode(SHARD)).repartition(slices.n_shards, SHARD)
+        return rows.select(sf.explode(where).alias(SHARD), *columns).repartition(slices.n_shards, SHARD)
     assert isinstance(part.division, ByKey)
     if not part.division.columns and not part.plan.contributors:
-        return rows.drop(SHARD)  # no row meets another
-    divided = rows.repartition(SHARD) if shards is None else rows.repartition(shards, SHARD)
-    return divided.drop(SHARD)
+        return rows.select(*columns)  # no row meets another
+    return (rows.repartition(where) if shards is None else rows.repartition(shards, where)).select(*columns)
 
 
-def _where(division: object, frame: Frame, stream: str, slices: Slices | None, axis: TimeAxis, contributors: bool) -> Column:
+def _where(division: Division, frame: Frame, stream: str, slices: Slices | None, axis: TimeAxis) -> Column:
     """Rows with equal values of this go to one worker; for slices, the shards that need the row."""
     end = _column(frame, frame.time[-1])
     if slices is not None:
         return _shards(_shown_time(end, frame.schema.field(frame.time[-1]).type, axis), slices)
-    keys = (
-        [_key(_column(frame, name), frame.schema.field(name).type) for name in division.columns.get(stream, ())]
-        if isinstance(division, ByKey)
-        else []
-    )
+    names = division.columns.get(stream, ()) if isinstance(division, ByKey) else ()
+    keys = [_key(_column(frame, name), frame.schema.field(name).type) for name in names]
     # A row with a null in its key meets no other, but equal rows must stay together where ids count them.
-    anywhere = F.xxhash64(end)
-    if not keys:
-        return anywhere
-    unknown = keys[0].isNull()
-    for key in keys[1:]:
-        unknown = unknown | key.isNull()
-    return F.when(unknown, anywhere).otherwise(F.xxhash64(*keys))
+    anywhere = sf.xxhash64(end)
+    unknown = functools.reduce(operator.or_, [key.isNull() for key in keys], sf.lit(False))
+    return sf.when(unknown, anywhere).otherwise(sf.xxhash64(*keys)) if keys else anywhere
 
 
 def _column(frame: Frame, name: str) -> Column:
-    return F.col(f"c{frame.schema.names.index(name)}")
+    return sf.col(f"c{frame.schema.names.index(name)}")
 
 
 def _key(column: Column, arrow: pa.DataType) -> Column:
@@ -304,7 +308,7 @@ def _key(column: Column, arrow: pa.DataType) -> Column:
     if pa.types.is_integer(arrow):
         return column.cast("bigint")
     if pa.types.is_floating(arrow):
-        return F.when(column == 0.0, F.lit(0.0)).otherwise(column.cast("double"))
+        return sf.when(column == 0.0, sf.lit(0.0)).otherwise(column.cast("double"))
     return column
 
 
@@ -316,21 +320,21 @@ def _slices(reach: int, axis: TimeAxis, n_shards: int) -> Slices:
 
 def _shown_time(column: Column, arrow: pa.DataType, axis: TimeAxis) -> Column:
     """A time as a number, in the units of the results' times."""
+    return sf.unix_date(column).cast("bigint") if pa.types.is_date(axis.arrow) else tick_of(column, arrow)
+
+
+def tick_of(column: Column, arrow: pa.DataType) -> Column:
+    """A time as the kernel counts it, whatever the zone of the session."""
     if pa.types.is_integer(arrow):
         return column.cast("bigint")
-    if pa.types.is_date(arrow):
-        days = F.unix_date(column).cast("bigint")
-        return days if pa.types.is_date(axis.arrow) else days * MICROSECONDS["day"]
-    if arrow.tz is None:
-        return F.timestamp_diff("MICROSECOND", F.expr("TIMESTAMP_NTZ'1970-01-01 00:00:00'"), column)
-    return F.unix_micros(column)
+    return sf.unix_date(column).cast("bigint") * MICROSECONDS["day"] if pa.types.is_date(arrow) else microseconds(column)
 
 
 def _shards(time: Column, slices: Slices) -> Column:
-    """The shards of the slice of a time and, if a match with it can end there, of the next. A row without a time goes to the first."""
-    at = F.greatest(F.least(time, F.lit(MOST_TICKS)), F.lit(-MOST_TICKS))
+    """The shards of the slice of a time and, if a match with it can end there, of the next. A row without a time goes to the last."""
+    at = sf.greatest(sf.least(time, sf.lit(MOST_TICKS)), sf.lit(-MOST_TICKS))
     numbers = []
     for tick in (at, at + slices.reach):
-        slice_ = F.call_function("div", tick - F.pmod(tick, F.lit(slices.length)), F.lit(slices.length))
-        numbers.append(F.coalesce(F.pmod(slice_, F.lit(slices.n_shards)), F.lit(0)).cast("int"))
-    return F.array_distinct(F.array(*numbers))
+        slice_ = sf.call_function("div", tick - sf.pmod(tick, sf.lit(slices.length)), sf.lit(slices.length))
+        numbers.append(sf.pmod(slice_, sf.lit(slices.n_shards)).cast("int"))
+    return sf.array_distinct(sf.array(*numbers))

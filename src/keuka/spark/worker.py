@@ -1,6 +1,6 @@
 """What a worker does with a partition: its rows as streams, one kernel over them, its matches as batches.
 
-Comes in: a Task, made by the driver (`frames.py`), and record batches of rows. Goes out: rows of results. Rows of several streams, or of
+Comes in: a Task, made by the driver (`jobs.py`), and record batches of rows. Goes out: rows of results. Rows of several streams, or of
 several outputs, share one list of columns (`Slots`), so that they can be one DataFrame.
 """
 
@@ -19,6 +19,7 @@ from keuka.automaton.tables import Tables, from_bytes
 from keuka.errors import KeukaError
 from keuka.events.sources import OpenStream, Stream, open_stream
 from keuka.run.embedded import run
+from keuka.schema import TimeAxis
 
 OF = "_of"  # which stream or which output a row is of
 SHARD = "_shard"  # for which shard it is
@@ -90,6 +91,7 @@ class Task:
     outputs: tuple[Output, ...]
     output_types: tuple[pa.DataType, ...]
     slices: Slices | None
+    axis: TimeAxis  # that of all parts, which may read streams on others
 
 
 def task_bytes(task: Task) -> bytes:
@@ -114,7 +116,7 @@ def run_partition(task_: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[p
         for shard in shards:
             mine = rows if shard is None else rows.filter(pc.equal(rows[SHARD], shard))
             opened = [_opened(input_, i, mine, len(task.inputs)) for i, input_ in enumerate(task.inputs)]
-            for found in run(tables, opened):
+            for found in run(tables, opened, axis=task.axis):
                 result = found.rows if task.slices is None or shard is None else own(found.rows, task.slices, shard)
                 if result.num_rows:
                     yield _packed(result, next(o for o in task.outputs if o.name == found.output), task.output_types)
@@ -133,7 +135,7 @@ def _opened(input_: Input, index: int, rows: pa.Table, n_inputs: int) -> OpenStr
 
 def own(rows: pa.RecordBatch, slices: Slices, shard: int) -> pa.RecordBatch:
     """The matches that end in a slice of this shard; others have all their events elsewhere, too."""
-    ends = rows.column("_end")
+    ends = rows.column(rows.schema.get_all_field_indices("_end")[-1])  # a query may have one of its own, if it is not a result
     if pa.types.is_date(ends.type):
         ends = ends.cast(pa.int32())
     ticks = np.clip(ends.cast(pa.int64()).to_numpy(), -MOST_TICKS, MOST_TICKS)
