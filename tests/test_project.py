@@ -21,8 +21,8 @@ PACKAGE = ROOT / "src" / "keuka"
 
 # From the outside in. A room may import from rooms in later lines, never from earlier ones or from its neighbours in a line.
 ROOMS = (
-    ({"cli", "terminal"},),
-    ({"", "engine", "rules", "snapshots", "query", "explain", "spark", "pipeline"},),  # "" is the package itself: the public names
+    ({"cli", "pipeline_commands", "terminal"},),
+    ({"", "engine", "rules", "snapshots", "query", "explain", "spark", "pipelines"},),  # "" is the package itself: the public names
     ({"run"},),
     ({"languages"}, {"plan"}),
     ({"automaton"}, {"events"}),
@@ -96,7 +96,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_has_grammars_declarations_and_type_marker_but_no_generated_source(installed: Path):
     (wheel,) = installed.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    for path in (*PACKAGE.rglob("*.lark"), *PACKAGE.rglob("*.pxd"), PACKAGE / "py.typed"):
+    for path in (*PACKAGE.rglob("*.lark"), *PACKAGE.rglob("*.pxd"), *PACKAGE.rglob("*.properties"), PACKAGE / "py.typed"):
         assert str(path.relative_to(PACKAGE.parent)) in names
     assert [name for name in names if name.endswith((".cpp", ".c"))] == []
 
@@ -165,7 +165,10 @@ def run_python(block: Block, expected: str | None, names: dict[str, object], cap
     assert expected is None or same_output(expected, found), f"{block.place} prints\n{found}"
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/cel.md", "docs/sase.md", "docs/one_stream.md", "docs/engine.md"])
+PAGES = ("cel", "sase", "one_stream", "engine", "pipelines", "spark")
+
+
+@pytest.mark.parametrize("page", ["README.md", *[f"docs/{name}.md" for name in PAGES]])
 def test_every_block_of_the_documentation_does_what_it_says(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

@@ -1,4 +1,4 @@
-"""What `make demo` runs: half a made-up year of stock ticks, queries over it for two patterns, and a picture of one match.
+"""Half a made-up year of stock ticks, and a picture of a match over them. Used by `demo.py`.
 
 The prices are random walks with quiet and nervous days. Because real markets show the two patterns now and then and random
 walks almost never do, a few forced sales and a few double tops are worked into the returns.
@@ -6,21 +6,12 @@ walks almost never do, a few forced sales and a few double tops are worked into 
 
 from __future__ import annotations
 
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from rich.console import Console
-from rich.table import Table
-
-import keuka
-
-HERE = Path(__file__).parent
-PICTURE = Path("out/demo.png")
 
 NAMES = tuple(f"{tree}{kind}" for tree in ("ALD", "BRC", "ELM", "FIR", "HAZ", "LIN", "MAP", "OAK", "PIN", "TEK") for kind in "AB")
 N_DAYS = 120
@@ -75,7 +66,7 @@ def generate_ticks(seed: int = SEED) -> pa.Table:
     days = np.busday_offset(np.datetime64("2024-01-02"), np.arange(N_DAYS), roll="forward").astype("datetime64[us]").astype(np.int64)
     opening_us, minute_us = 9 * 3_600_000_000 + 30 * 60_000_000, 60_000_000
     minutes = (days[:, None] + opening_us + np.arange(MINUTES) * minute_us).reshape(1, -1)
-    at_us = (minutes + rng.integers(0, 60_000, price.shape) * 1000).ravel()
+    at_us = (minutes + rng.integers(0, 60, price.shape) * 1_000_000).ravel()
     order = np.argsort(at_us, kind="stable")
     names = pa.DictionaryArray.from_arrays(np.repeat(np.arange(len(NAMES), dtype=np.int32), price.shape[1])[order], list(NAMES))
     return pa.table(
@@ -86,27 +77,6 @@ def generate_ticks(seed: int = SEED) -> pa.Table:
             "Volume": volume.ravel()[order],
         }
     )
-
-
-def run_query(console: Console, title: str, path: Path, ticks: pa.Table, n_shown: int = 5) -> pa.Table:
-    """Matches of a query file over the ticks, the first of them printed as a table."""
-    began = time.perf_counter()
-    matches = keuka.match(path, ticks, time="Time")
-    seconds = time.perf_counter() - began
-    console.print(f"[bold]{title}[/bold], {path.name}: {matches.num_rows} matches in {seconds:.2f} s")
-    table = Table(box=None)
-    for column in matches.column_names:
-        table.add_column(column, justify="left" if column == "Name" else "right", no_wrap=True)
-    for row in matches.slice(0, n_shown).to_pylist():
-        table.add_row(
-            *(
-                f"{value:.2f}" if isinstance(value, float) else f"{value:%d %b %H:%M}" if column[0] == "_" else value
-                for column, value in row.items()
-            )
-        )
-    console.print(table)
-    console.print()
-    return matches
 
 
 def draw_rebound(ticks: pa.Table, match: dict[str, object], path: Path) -> None:
@@ -158,19 +128,3 @@ def draw_rebound(ticks: pa.Table, match: dict[str, object], path: Path) -> None:
         axes.spines[["top", "right"]].set_visible(False)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)
-
-
-def main() -> int:
-    console = Console(highlight=False)
-    ticks = generate_ticks()
-    console.print(f"{ticks.num_rows:,} ticks of {len(NAMES)} stocks on {N_DAYS} trading days\n")
-    rebounds = run_query(console, "Rebound", HERE / "rebound.cel", ticks)
-    run_query(console, "Double-Top, by monotone runs", HERE / "double_top.cel", ticks)
-    run_query(console, "Double-Top, by consecutive extrema", HERE / "double_top_extrema.cel", ticks)
-    draw_rebound(ticks, rebounds.slice(0, 1).to_pylist()[0], PICTURE)
-    console.print(f"The first rebound over its price curve: [bold]{PICTURE}[/bold]")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

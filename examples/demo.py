@@ -1,0 +1,68 @@
+"""What `make demo` runs: a stock market and a store are made up, examples/pipeline.toml runs over them on Spark, a match is drawn.
+
+Takes the options of `keuka run`: `python examples/demo.py --embedded` does the same in one process, without Spark.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from keuka.cli import main as keuka
+from stock_market import NAMES, draw_rebound, generate_ticks
+from store import N_ITEMS, generate_readings
+
+HERE = Path(__file__).parent
+OUT = HERE.parent / "out" / "demo"
+
+# What became of the items that a query must find, and no others.
+FATE_OF = {"Shoplifting": "stolen", "Misplaced": "misplaced", "Repeated-Overstay": "overstayed"}
+
+
+def main(options: list[str]) -> int:
+    ticks = generate_ticks()
+    readings, planted = generate_readings()
+    n_readings = sum([table.num_rows for table in readings.values()])
+    click.echo(f"{ticks.num_rows:,} ticks of {len(NAMES)} stocks and {n_readings:,} readings of {N_ITEMS:,} items are in {shown(OUT)}")
+    write(ticks, readings)
+
+    command = ["run", shown(HERE / "pipeline.toml"), *options]
+    click.echo(f"$ keuka {' '.join(command)}\n")
+    failed = keuka(command)
+    if failed:
+        return failed
+
+    click.echo()
+    found = {output: {*pq.read_table(OUT / output)["id"].to_pylist()} for output in FATE_OF}
+    for output, fate in FATE_OF.items():
+        n_found, n_false = len(found[output] & planted[fate]), len(found[output] - planted[fate])
+        click.echo(f"{output}: {n_found} of {len(planted[fate])} planted cases found, {n_false} false alarms")
+    first = pq.read_table(OUT / "Rebound").sort_by("_end").slice(0, 1).to_pylist()[0]
+    draw_rebound(ticks, first, OUT / "rebound.png")
+    click.echo(f"The first rebound over its price curve: {shown(OUT / 'rebound.png')}")
+    return 0 if all(found[output] == planted[fate] for output, fate in FATE_OF.items()) else 1
+
+
+def write(ticks: pa.Table, readings: dict[str, pa.Table]) -> None:
+    """The events as Parquet files: ticks by month, readings by what they are of."""
+    for folder in ("ticks", "store"):
+        (OUT / folder).mkdir(parents=True, exist_ok=True)
+    months = pc.strftime(ticks["Time"], "%Y-%m")
+    for month in pc.unique(months).to_pylist():
+        pq.write_table(ticks.filter(pc.equal(months, month)), OUT / "ticks" / f"{month}.parquet")
+    for name, table in readings.items():
+        pq.write_table(table, OUT / "store" / f"{name}.parquet")
+
+
+def shown(path: Path) -> str:
+    """The path as a user would type it."""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
