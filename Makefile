@@ -22,25 +22,35 @@ SANITIZED = LD_PRELOAD="$(LIBASAN) $(shell $(CXX) -print-file-name=libstdc++.so)
 KERNEL_TESTS := tests/kernel tests/run --ignore=tests/kernel/test_fuzz_bytes.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test laws sanitize fuzz soak bench lint format docs build wheel clean FORCE
+.PHONY: help demo test test-connect test-cluster laws laws-spark sanitize fuzz soak bench bench-spark lint format docs build wheel clean FORCE
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: build ## generate a stock stream and a day in a store, run queries over them, draw a match
-	$(BIN)/python examples/stock_demo.py
-	$(BIN)/python examples/shoplifting.py
+demo: build ## make up a stock market and a store, run a pipeline over them on Spark, draw a match
+	$(BIN)/python examples/demo.py
 
 test: lint ## lint, then every test with a fixed number of random examples
-	$(BIN)/pytest
+	$(BIN)/pytest --ignore=tests/cluster
+
+test-connect: build ## the core cases over Spark Connect
+	KEUKA_SPARK_CONNECT=1 SPARK_TESTING=0 $(BIN)/pytest tests/spark/test_frames.py
+
+test-cluster: build ## a Spark cluster of a master and two workers on this machine, with what `keuka pack` packs
+	$(BIN)/pytest tests/cluster
 
 laws: build ## the laws of the algebra over EXAMPLES (2000) random queries and streams each, with a fresh SEED
 	@echo "repeat exactly these examples with: make laws EXAMPLES=$(EXAMPLES) SEED=$(SEED)"
 	KEUKA_LAW_EXAMPLES=$(EXAMPLES) $(BIN)/pytest tests/laws --hypothesis-seed=$(SEED)
 
+laws-spark: build ## queries on Spark and in this process, EXAMPLES random ones in one job, with a fresh SEED
+	@echo "repeat exactly these examples with: make laws-spark EXAMPLES=$(EXAMPLES) SEED=$(SEED)"
+	KEUKA_LAW_EXAMPLES=1 KEUKA_SPARK_EXAMPLES=$(EXAMPLES) $(BIN)/pytest tests/spark/test_spark_laws.py --hypothesis-seed=$(SEED)
+
 sanitize: build ## the tests again with a kernel that checks every index, then with one under AddressSanitizer and UBSan
 	KEUKA_BUILD=checked $(BIN)/python setup.py --quiet build --build-base build/checked-objects --build-lib build/checked
-	PYTHONPATH=$(CURDIR)/build/checked KEUKA_LAW_EXAMPLES=60 $(BIN)/pytest --ignore=tests/test_project.py --hypothesis-seed=$(SEED)
+	PYTHONPATH=$(CURDIR)/build/checked KEUKA_LAW_EXAMPLES=60 \
+	  $(BIN)/pytest --ignore=tests/test_project.py --ignore=tests/spark --ignore=tests/cluster --hypothesis-seed=$(SEED)
 	@test -e "$(LIBASAN)" || { echo "$(CXX) has no AddressSanitizer: libasan.so is missing (on Debian it comes with g++)"; exit 1; }
 	KEUKA_BUILD=sanitized $(BIN)/python setup.py --quiet build --build-base build/sanitized-objects --build-lib build/sanitized
 	$(SANITIZED) ASAN_OPTIONS=detect_leaks=0 KEUKA_LAW_EXAMPLES=30 \
@@ -57,6 +67,9 @@ soak: build ## 200 million events with 100 million keys; memory must stay flat. 
 
 bench: build ## measure speed and memory; tables and plots go to out/bench
 	$(BIN)/python benchmarks/run.py
+
+bench-spark: build ## W1 and W2 on Spark in local mode, next to what else can be done there; tables go to out/bench/spark
+	$(BIN)/python benchmarks/run_spark.py
 
 lint: build ## ruff and mypy
 	$(BIN)/ruff check

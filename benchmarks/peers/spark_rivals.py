@@ -1,11 +1,8 @@
-"""What a user of Spark would write instead: W1 by `applyInPandas`, W2 by self-joins, and a job that does everything but match.
-
-The function for W1 is vectorised, because a loop over rows would be slower than everything around it: the prices that follow a large
-trade fall for a certain number of ticks, and only the tick after the last fall can rise.
-"""
+"""What a user of Spark would write instead: W1 by `applyInPandas`, W2 by self-joins, and a job that does everything but match."""
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections.abc import Callable, Iterable, Iterator
 
@@ -16,12 +13,34 @@ from pyspark.sql import DataFrame, SparkSession
 
 from keuka.spark.worker import Task
 from peers.duckdb_joins import W2_BUCKETED, W2_PLAIN
+from workloads.w2 import WINDOW
 
 W1_SCHEMA = "name string, falls bigint, bottom double, final_price double, start bigint, end bigint"
 
 
-def rebounds(ticks: pd.DataFrame) -> pd.DataFrame:
-    """W1 of one name."""
+def rebounds_by_loop(ticks: pd.DataFrame) -> pd.DataFrame:
+    """W1 of one name as it is told: every large trade begins a run of falls, which ends with the first price that does not fall."""
+    ticks = ticks.sort_values("ts")
+    found: list[tuple[int, float, float, int, int]] = []
+    runs: list[list[int]] = []  # start, and how many falls since
+    last = math.nan
+    for ts, price, volume in zip(ticks["ts"].tolist(), ticks["price"].tolist(), ticks["volume"].tolist(), strict=True):
+        if price < last:
+            for run in runs:
+                run[1] += 1
+        else:
+            found += [(falls, last, price, start, ts) for start, falls in runs if falls >= 3 and price > 1.05 * last]
+            runs.clear()
+        if volume > 19800:
+            runs.append([ts, 0])
+        last = price
+    table = pd.DataFrame(found, columns=["falls", "bottom", "final_price", "start", "end"])
+    table.insert(0, "name", pd.Series([ticks["name"].iloc[0]] * len(found), dtype=object))
+    return table.astype({"falls": "int64", "bottom": "float64", "final_price": "float64", "start": "int64", "end": "int64"})
+
+
+def rebounds_at_once(ticks: pd.DataFrame) -> pd.DataFrame:
+    """The same, vectorised: falls after a trade go on to a certain tick, and only the one after it can rise."""
     ticks = ticks.sort_values("ts")
     price, ts = ticks["price"].to_numpy(), ticks["ts"].to_numpy()
     n = len(price)
@@ -34,21 +53,31 @@ def rebounds(ticks: pd.DataFrame) -> pd.DataFrame:
     rises = price[end] > 1.05 * price[end - 1]
     start, end = start[rises], end[rises]
     columns = {"falls": end - 1 - start, "bottom": price[end - 1], "final_price": price[end], "start": ts[start], "end": ts[end]}
-    name = ticks["name"].iloc[0] if n else ""
-    return pd.DataFrame({"name": [name] * len(start), **columns})
+    return pd.DataFrame({"name": ticks["name"].to_numpy()[start], **columns})
 
 
-def w1_in_pandas(ticks: DataFrame) -> DataFrame:
-    return ticks.groupBy("name").applyInPandas(rebounds, W1_SCHEMA)
+W1_RIVALS = {"a loop": rebounds_by_loop, "vectorised": rebounds_at_once}
+
+
+def w1_in_pandas(ticks: DataFrame, how: str) -> DataFrame:
+    return ticks.groupBy("name").applyInPandas(W1_RIVALS[how], W1_SCHEMA)
+
+
+# As the query is told: nobody says how far B may be from A.
+W2_AS_TOLD = f"""
+SELECT a.ts AS a_ts, b.ts AS b_ts, c.ts AS c_ts, a.id AS a_id, b.id AS b_id, c.id AS c_id, a.attr1
+FROM events a
+JOIN events b ON b.attr1 = a.attr1 AND b.ts > a.ts
+JOIN events c ON c.attr1 = a.attr1 AND c.ts > b.ts AND c.ts - a.ts <= {WINDOW}
+WHERE a.type = 'A' AND b.type = 'B' AND c.type = 'C'
+"""
+W2_JOINS = {"plain": W2_AS_TOLD, "plain, with a bound for B": W2_PLAIN, "bucketed": W2_BUCKETED}
 
 
 def w2_joins(spark: SparkSession, events: DataFrame) -> dict[str, DataFrame]:
     """The joins of DuckDB, in Spark's words."""
     events.createOrReplaceTempView("events")
-    return {
-        name: spark.sql(sql.replace("AS MATERIALIZED", "AS").replace("//", "div"))
-        for name, sql in (("plain", W2_PLAIN), ("bucketed", W2_BUCKETED))
-    }
+    return {name: spark.sql(sql.replace("AS MATERIALIZED", "AS").replace("//", "div")) for name, sql in W2_JOINS.items()}
 
 
 def identity(n_rows: int, n_partitions: int) -> Callable[[bytes], Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]]:
