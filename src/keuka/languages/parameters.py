@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 
 from keuka.diagnostics import SURROGATE, Diagnostic, listing, similar
@@ -29,11 +29,15 @@ def read_parameters(used: Sequence[Parameter], given: Mapping[str, object], find
             findings.append(Diagnostic("K207", f"the parameter `:{name}` {value}", span, help=(_KINDS,)))
         else:
             values[name] = value
-    for name in given:
-        if name not in first_uses:
-            known = f"its parameters: {listing(first_uses)}" if first_uses else "it has none"
-            findings.append(Diagnostic("K207", f"the query has no parameter `:{name}`", help=(*similar(name, first_uses), known)))
+    findings += superfluous(given, tuple(first_uses))
     return values
+
+
+def superfluous(given: Iterable[str], known: Sequence[str]) -> list[Diagnostic]:
+    """Values for parameters that no query has."""
+    remedy = f"its parameters: {listing(known)}" if known else "it has none"
+    unknown = [name for name in given if name not in known]
+    return [Diagnostic("K207", f"the query has no parameter `:{name}`", help=(*similar(name, known), remedy)) for name in unknown]
 
 
 _KINDS = "a parameter is a bool, int, float, str, datetime, timedelta or None"

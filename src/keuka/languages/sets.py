@@ -15,7 +15,7 @@ from keuka.diagnostics import Diagnostic, listing
 from keuka.errors import QueryError
 from keuka.languages.cel import lower as cel
 from keuka.languages.cel.syntax import parse as parse_cel
-from keuka.languages.parameters import read_parameters
+from keuka.languages.parameters import superfluous
 from keuka.languages.parsing import MAX_NESTING
 from keuka.languages.published import nesting
 from keuka.languages.sase import lower as sase
@@ -129,10 +129,7 @@ def _check(texts: Texts, params: Mapping[str, object]) -> None:
     for name in names:
         if names.count(name) > 1:
             raise QueryError(Diagnostic("K306", f"two queries publish `{name}`", help=("publish one of them under another name",)))
-    findings: list[Diagnostic] = []
-    known = parameters_of(texts)
-    read_parameters((), {name: value for name, value in params.items() if name not in known}, findings)
-    if findings:
+    if findings := superfluous(params, parameters_of(texts)):
         raise QueryError(*findings)
 
 

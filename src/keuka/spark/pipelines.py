@@ -294,7 +294,7 @@ def _explained(what: str) -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        raise error_in(str(error)) or data_error("K608", f"Spark cannot {what}", f"Spark says: {reason_of(error)}") from None
+        raise error_in(str(error)) or _failed(what, reason_of(error)) from None
 
 
 def error_in(text: str) -> KeukaError | None:
@@ -306,3 +306,8 @@ def error_in(text: str) -> KeukaError | None:
     if found[1][1] in "1234":
         return QueryError(diagnostic)
     return InternalError(diagnostic) if found[1].startswith("K9") else DataError(diagnostic)
+
+
+def _failed(what: str, reason: str) -> DataError:
+    nanoseconds = ("write the files with microseconds: in pandas `to_parquet(..., coerce_timestamps='us')`",)
+    return data_error("K608", f"Spark cannot {what}", f"Spark says: {reason}", *(nanoseconds if "NANOS" in reason else ()))
