@@ -280,7 +280,7 @@ def match(
     contributors: bool = False,
     threads: int = 1,
 ) -> Any:
-    """All matches of a query, as a table of the kind that went in (pandas, polars, else Arrow).
+    """All matches of a query, as a table of the kind that went in (pandas, polars, a DataFrame of Spark, else Arrow).
 
     query: a Query, a path, or text (with `language`).
     streams: table-like data or a path if the query reads one stream, else a dict from stream name to data; a `Stream` where more
@@ -362,7 +362,10 @@ def match_all(
     contributors: bool = False,
     threads: int = 1,
 ) -> dict[str, Any]:
-    """The matches of every query of a set, in one pass: published name -> table. An unnamed query is `query_1`, `query_2`, ..."""
+    """The matches of every query of a set, in one pass: published name -> table. An unnamed query is `query_1`, `query_2`, ...
+
+    On Spark each of the DataFrames computes all of them when it is used.
+    """
     if _are_on_spark(streams):
         from keuka.spark.frames import all_on_spark
 

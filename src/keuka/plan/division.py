@@ -44,7 +44,7 @@ class Undivided:
 
 
 Division = ByKey | BySlices | Undivided
-PartOf = Callable[[Sequence[str], Program, frozenset[str]], "Part"]
+PartOf = Callable[[Sequence[str], Program], "Part"]
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,6 @@ class Part:
     plan: Plan
     tables: Tables
     division: Division
-    made: frozenset[str]  # those of its sources that are results of earlier parts
 
 
 def divide(
@@ -65,10 +64,10 @@ def divide(
     Outputs that cannot be divided are dealt out to the workers, each with as few others as there are workers for.
     """
 
-    def part_of(outputs: Sequence[str], program: Program = program, made: frozenset[str] = frozenset()) -> Part:
+    def part_of(outputs: Sequence[str], program: Program = program) -> Part:
         planned = plan(program, outputs, contributors=contributors, n_distinct=n_distinct)
         tables = compile_tables(planned)
-        return Part(planned, tables, division_of(planned, any(tables.fallible)), made)
+        return Part(planned, tables, division_of(planned, any(tables.fallible)))
 
     together = part_of(wanted)
     if isinstance(together.division, ByKey):
@@ -175,13 +174,10 @@ def _cut(planned: Plan, part_of: PartOf) -> tuple[Part, ...]:
 
 
 def _part_of_stages(group: Sequence[str], stages: Mapping[str, Stage], results: Iterable[str], part_of: PartOf) -> Part:
-    made: set[str] = set()
-
     def over(operator: Operator) -> Operator:
         if isinstance(operator, Published):
             if operator.name in group:
                 return replace(operator, input=over(stages[operator.name].operator))
-            made.add(operator.name)
             return Source(operator.name, operator.schema, operator.span)
         return with_inputs(operator, [over(i) for i in inputs(operator)])
 
@@ -190,4 +186,4 @@ def _part_of_stages(group: Sequence[str], stages: Mapping[str, Stage], results: 
     }
     outputs = [name for name in group if name in results or name in read_elsewhere]
     program = Program(tuple([(name, over(stages[name].operator)) for name in outputs]))
-    return part_of(outputs, program, frozenset(made))
+    return part_of(outputs, program)

@@ -181,10 +181,7 @@ def _together(made: Sequence[DataFrame], outputs: Mapping[str, Output], parts: S
         wanted = [missing.pop(name).tag for name in names if name in missing]
         if wanted:
             frames.append(frame if len(wanted) == len(names) else frame.where(sf.col(OF).isin(wanted)))
-    whole = frames[0]
-    for frame in frames[1:]:
-        whole = whole.union(frame)
-    return Results(whole, outputs)
+    return Results(functools.reduce(DataFrame.union, frames), outputs)
 
 
 # -- one part --------------------------------------------------------------------------------------------------------------

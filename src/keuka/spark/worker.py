@@ -108,9 +108,10 @@ def _loaded(task: bytes) -> tuple[Task, Tables]:
 def run_partition(task_: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The results of the rows of a partition. Slices of time of several shards may have come to one."""
     task, tables = _loaded(task_)
-    rows = pa.Table.from_batches(list(batches)) if (batches := [batch for batch in batches if batch.num_rows]) else None
-    if rows is None:
+    filled = [batch for batch in batches if batch.num_rows]
+    if not filled:
         return
+    rows = pa.Table.from_batches(filled)
     shards = [None] if task.slices is None else pc.unique(rows[SHARD]).to_pylist()
     try:
         for shard in shards:
