@@ -19,16 +19,8 @@ import keuka
 from keuka.cli import main
 from keuka.pipelines import Input, Queries, Sink, SparkSettings
 
-TICKS = """\
-time,name,price
-2024-01-02 09:10:00,IBM,90
-2024-01-02 09:15:00,IBM,85
-2024-01-02 09:16:00,DELL,30
-2024-01-02 09:20:00,IBM,86.5
-2024-01-02 09:22:00,DELL,31
-2024-01-02 09:24:00,IBM,91
-"""
-RISE = "SELECT name, price_1 AS low, price AS high FROM Stock NEXT {$2.name = $1.name AND $2.price > $1.price} Stock PUBLISH Rise;"
+from ..pipeline.market import RISE, TICKS
+
 STOCK = {"Stock": Input("csv", path="ticks.csv")}
 QUERIES = (Queries(file="rise.cel"),)
 
