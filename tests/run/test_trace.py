@@ -181,6 +181,18 @@ def test_a_key_of_two_streams_chooses_from_both():
         assert [match.payload for match in found.matches] == [("b",)]
 
 
+def test_a_column_of_two_components_means_the_one_of_each_stream():
+    """Without names, values go to the components in their order; a name that stands in two chooses the column of that name."""
+    query = keuka.cel("FROM Stock NEXT {$1.name = $2.other AND $1.other = $2.name} News")
+    stock = pa.table({"t": [1, 2], "name": ["a", "b"], "other": ["b", "a"]})
+    news = pa.table({"t": [3], "name": ["b"], "other": ["a"]})
+    data = {"Stock": stock, "News": news}
+    assert len(query.trace(data, time="t", key=("b", "a")).matches) == 1
+    assert not query.trace(data, time="t", key=("b", "b")).matches
+    named = query.trace(data, time="t", key={"name": "b"})
+    assert "Stock.name = 'b', News.name = 'b'" in named.text
+
+
 def test_what_is_beyond_the_limit_is_counted():
     found = traced(RISES, *[(t, "a", 1.0) for t in range(1, 1003)], limit=2)
     assert "\n... and 1,000 more events; `limit=` shows more\n" in found

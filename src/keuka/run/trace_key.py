@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from keuka.diagnostics import listing, similar
-from keuka.errors import DataError, data_error
+from keuka.errors import data_error
 from keuka.events.files import place
 from keuka.events.order import EventBatch
 from keuka.events.sources import OpenStream
@@ -56,20 +56,13 @@ def choose(partition: Partition | None, inputs: Sequence[OpenStream], key: objec
     if key is None:
         return Choice({}, divides=False)
     components = _components(partition)
-    named = key if isinstance(key, Mapping) else _by_component(components, key)
+    chosen = _by_name(components, inputs, key) if isinstance(key, Mapping) else _by_component(components, key)
     columns: dict[str, list[tuple[str, pa.Scalar]]] = {}
-    for name, value in named.items():
-        component = next((c for c in components if name in c.values()), None)
-        where = component or {s.name: name for s in inputs if s.type.schema.index(name) is not None}
-        if not where:
-            known = dict.fromkeys([known for stream in inputs for known in stream.type.schema.names])
-            raise data_error(
-                "K524", f"no stream has a column `{name}` to choose events by", *similar(name, known), f"the columns are {listing(known)}"
-            )
+    for where, value in chosen:
         for stream in inputs:
             if stream.name in where:
                 columns.setdefault(stream.name, []).append((where[stream.name], _scalar(stream, where[stream.name], value)))
-    divides = all(any(name in c.values() for c in components) for name in named)
+    divides = all(where in components for where, _ in chosen)
     return Choice({stream: tuple(found) for stream, found in columns.items()}, divides)
 
 
@@ -85,22 +78,32 @@ def _components(partition: Partition | None) -> list[dict[str, str]]:
     return [{stream: names[i] for stream, names in partition.columns.items()} for i in range(len(partition.types))]
 
 
-def _by_component(components: Sequence[Mapping[str, str]], key: object) -> dict[str, Any]:
-    """The values of a key that is given without names, by the name of the first stream."""
+def _by_component(components: Sequence[Mapping[str, str]], key: object) -> list[tuple[Mapping[str, str], Any]]:
+    """The values of a key that is given without names, each for its component."""
     values = key if isinstance(key, tuple | list) else (key,)
-    names = [next(iter(component.values())) for component in components]
-    if not names:
+    if not components:
         raise data_error("K524", "the events of this query have no key in common", 'name the column: `key={"name": value}`')
-    if len(values) != len(names):
+    if len(values) != len(components):
+        names = [next(iter(component.values())) for component in components]
         help = "give a value for each, or name them: `key={" + ", ".join([f'"{name}": ...' for name in names]) + "}`"
         raise data_error("K524", f"the key of this query is {listing(names)}, but {len(values)} values were given", help)
-    return dict(zip(names, values, strict=True))
+    return list(zip(components, values, strict=True))
 
 
-def _unknown(name: object, inputs: Sequence[OpenStream]) -> DataError:
-    known = dict.fromkeys([column for stream in inputs for column in stream.type.schema.names])
-    problem = f"no stream has a column `{name}` to choose events by"
-    return data_error("K524", problem, *similar(name, known), f"the columns are {listing(known)}")
+def _by_name(
+    components: Sequence[Mapping[str, str]], inputs: Sequence[OpenStream], key: Mapping[Any, Any]
+) -> list[tuple[Mapping[str, str], Any]]:
+    """The values of columns, each for the component that has the column; for all streams with such a column where not just one has it."""
+    found: list[tuple[Mapping[str, str], Any]] = []
+    for name, value in key.items():
+        having = [component for component in components if name in component.values()]
+        where = having[0] if len(having) == 1 else {s.name: name for s in inputs if s.type.schema.index(name) is not None}
+        if not where:
+            known = dict.fromkeys([column for stream in inputs for column in stream.type.schema.names])
+            problem = f"no stream has a column `{name}` to choose events by"
+            raise data_error("K524", problem, *similar(name, known), f"the columns are {listing(known)}")
+        found.append((where, value))
+    return found
 
 
 def _scalar(stream: OpenStream, name: str, value: object) -> pa.Scalar:
