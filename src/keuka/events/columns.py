@@ -74,7 +74,7 @@ def joinable(array: pa.Array) -> pa.Array:
     least, most = pc.min_max(indices).as_py().values()
     if least is not None and (least < 0 or most >= len(words)):
         raise damaged(_first(pc.or_(pc.less(indices, 0), pc.greater_equal(indices, len(words)))), "an index leads out of its dictionary")
-    if not _is_text(words.type):
+    if not is_text(words.type):
         return pa.DictionaryArray.from_arrays(indices, words).dictionary_decode()
     narrow = indices.type.bit_width < 32
     if not narrow and words is array.dictionary:
@@ -91,7 +91,7 @@ def widened(array: pa.Array) -> pa.Array:
     return array
 
 
-def _is_text(arrow: pa.DataType) -> bool:
+def is_text(arrow: pa.DataType) -> bool:
     return bool(pa.types.is_string(arrow) or pa.types.is_large_string(arrow))
 
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from keuka.errors import data_error
 from keuka.events.clocks import out_of_order, show_duration, show_time
-from keuka.events.columns import MOST_TEXT, Int64Array, UnfitError, joinable, ticks
+from keuka.events.columns import MOST_TEXT, Int64Array, UnfitError, is_text, joinable, ticks
 from keuka.events.files import BATCH_ROWS, place
 from keuka.events.frontiers import BEGINNING, INFINITE, Arrivals, EventBatch, Frontiers, ascending, event_batch, taken
 from keuka.events.sources import OpenStream, fit, joined, read
@@ -136,7 +136,10 @@ def _one_batch(stream: OpenStream, table: pa.Table, rows: Int64Array) -> pa.Reco
 
 
 def _takeable(stream: OpenStream, table: pa.Table) -> pa.Table:
-    """The table in types that Arrow can take rows from, whatever its chunks: it joins them, which fails beyond 2 GB of text."""
+    """The table in types that Arrow can take rows from, whatever its chunks: it joins them, which fails beyond 2 GB of text.
+
+    Numbers and texts are joined here once, because every take from chunks costs as much as all rows.
+    """
     for i, field in enumerate(table.schema):
         column = table.column(i)
         if pa.types.is_dictionary(field.type) or pa.types.is_string_view(field.type):
@@ -146,6 +149,8 @@ def _takeable(stream: OpenStream, table: pa.Table) -> pa.Table:
                 raise data_error(unfit.code, unfit.problem, unfit.remedy, where=place(stream.name, None, None, field.name)) from None
         elif pa.types.is_string(field.type) and column.nbytes > MOST_TEXT:
             column = column.cast(pa.large_string())
+        if column.num_chunks > 1 and (pa.types.is_primitive(column.type) or is_text(column.type)):
+            column = pa.chunked_array([column.combine_chunks()])
         table = table.set_column(i, field.name, column)
     return table
 
