@@ -23,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import keuka
 from keuka.spark import java
+from keuka.spark.session import QUERY_SETTINGS
 from measure import OUT, Row, take_turns, wall_clock
 from peers.spark_rivals import W1_RIVALS, identity, w1_in_pandas, w2_joins
 from run import line
@@ -60,10 +61,9 @@ def session(n_cores: int) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ["PYTHONPATH"] = str(Path(__file__).parent)  # workers import the rivals
     settings = {
+        **QUERY_SETTINGS,
         "spark.ui.enabled": "false",
-        "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(N_SHARDS),
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
         "spark.driver.memory": "6g",
         "spark.log.level": "ERROR",
         "spark.ui.showConsoleProgress": "false",

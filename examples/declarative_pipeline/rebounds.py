@@ -6,7 +6,7 @@
     cd examples/declarative_pipeline
     spark-pipelines run
 
-The view is then a table of Parquet files in `spark-warehouse/rebounds`. It needs Java; without one of the system's, set JAVA_HOME first:
+The views are then tables of Parquet files in `spark-warehouse`. It needs Java; without one of the system's, set JAVA_HOME first:
 `export JAVA_HOME=$(python -c 'from keuka.spark import java; java.prepare(); import os; print(os.environ["JAVA_HOME"])')`.
 """
 
@@ -16,16 +16,21 @@ from pathlib import Path
 
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 import keuka
 
 ROOT = Path(__file__).resolve().parents[2]
+TICKS = StructType().add("Time", "timestamp_ntz").add("Name", "string").add("Price", "double").add("Volume", "long")
 
-# Here and not in the function below, because Spark lets such a function look at no columns, and a query is checked against them.
-ticks = SparkSession.active().read.parquet(f"file://{ROOT / 'out' / 'demo' / 'ticks'}")
-found = ticks.transform(keuka.matching(ROOT / "examples" / "rebound.cel", time="Time"))
+
+@dp.materialized_view
+def ticks() -> DataFrame:
+    return SparkSession.active().read.parquet(f"file://{ROOT / 'out' / 'demo' / 'ticks'}")
 
 
 @dp.materialized_view(comment="A large trade, ten minutes of falling prices, then at once a price 5 % above the bottom")
 def rebounds() -> DataFrame:
-    return found
+    # `to` says which columns there are: in a function like this, Spark itself does not tell, and a query is checked against them.
+    stock = SparkSession.active().read.table("ticks").to(TICKS)
+    return stock.transform(keuka.matching(ROOT / "examples" / "rebound.cel", time="Time"))

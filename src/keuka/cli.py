@@ -23,7 +23,7 @@ from keuka.diagnostics import Diagnostic, listing, similar
 from keuka.errors import EXPLANATIONS, DataError, InternalError, KeukaError, PipelineError, QueryError
 from keuka.pipeline_commands import EMBEDDED, check_pipeline, new
 from keuka.pipeline_commands import run as run_pipeline
-from keuka.terminal import EventCounter, as_options, coloured, counted, first_matches, print_tables, sized
+from keuka.terminal import EventCounter, as_keys, as_options, coloured, counted, first_matches, print_tables, sized
 
 if TYPE_CHECKING:
     from keuka.events.sources import Stream
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str]) -> int:
         if os.environ.get("KEUKA_DEBUG"):
             raise
         known = error if isinstance(error, KeukaError) else unexpected(error)
-        remedies = str(known) if any(argument.endswith(PIPELINE) for argument in arguments) else as_options(str(known))
+        remedies = (as_keys if any(argument.endswith(PIPELINE) for argument in arguments) else as_options)(str(known))
         click.echo(coloured(remedies), err=True, color=False if os.environ.get("NO_COLOR") else None)
         return 2 if isinstance(known, QueryError | PipelineError) else 3 if isinstance(known, DataError) else 70
     return 0

@@ -33,6 +33,7 @@ def run(file: str, master: str | None, embedded: bool) -> None:
     `keuka new DIR` writes a pipeline to begin with.
     """
     import keuka
+    from keuka.pipelines.checking import from_here
 
     if embedded and master is not None:
         raise click.UsageError("--master is Spark's, and --embedded runs without it; give one of them")
@@ -43,7 +44,7 @@ def run(file: str, master: str | None, embedded: bool) -> None:
     show(report)
     for sink in pipeline.sinks:
         if sink.path is not None:
-            click.echo(f"{sink.of or 'matches'} -> {sink.path}", err=True)
+            click.echo(f"{sink.of or 'matches'} -> {from_here(sink.path, pipeline.folder)}", err=True)
     click.echo(summary(report), err=True)
 
 
@@ -104,7 +105,10 @@ def check_pipeline(file: str, embedded: bool) -> None:
 
 
 def written(pipeline: Pipeline, last: str) -> list[str]:
-    return [f"`{sink.of or last}` as {sink.format}" + (f" to `{sink.path}`" if sink.path else "") for sink in pipeline.sinks]
+    from keuka.pipelines.checking import from_here
+
+    places = [f" to `{from_here(sink.path, pipeline.folder)}`" if sink.path else "" for sink in pipeline.sinks]
+    return [f"`{sink.of or last}` as {sink.format}{place}" for sink, place in zip(pipeline.sinks, places, strict=True)]
 
 
 @click.command("new")

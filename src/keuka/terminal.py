@@ -43,11 +43,29 @@ _AS_OPTIONS = (
     (r"give a dict from stream name to data", "give each stream its data: `--stream NAME=FILE`"),
 )
 
+# In a pipeline they are keys of its file.
+_AS_KEYS = (
+    (r'`(lateness|unit)="([^"`]+)"`', r'`\1 = "\2"`'),
+    (r"`lateness=(\d+)`", r"`lateness = \1`"),
+    (r"`(lateness|unit)=`", r"`\1`"),
+    (r'`params=\{"([^"`]+)": \.\.\.\}`', r"`params = { \1 = ... }` below `[[queries]]`"),
+    (r"`time=\('([^'`]+)', '([^'`]+)'\)`", r'`time = ["\1", "\2"]`'),
+)
+
 
 def as_options(message: str) -> str:
     """The message with remedies as a user of the command writes them."""
-    for pattern, option in _AS_OPTIONS:
-        message = re.sub(pattern, option, message)
+    return _rewritten(message, _AS_OPTIONS)
+
+
+def as_keys(message: str) -> str:
+    """The message with remedies as they are written in a pipeline."""
+    return _rewritten(message, _AS_KEYS)
+
+
+def _rewritten(message: str, rules: Iterable[tuple[str, str]]) -> str:
+    for pattern, written in rules:
+        message = re.sub(pattern, written, message)
     return message
 
 

@@ -49,6 +49,47 @@ def test_a_mistake_in_an_inline_text_is_shown_by_the_number_of_its_query(pipelin
         keuka.Pipeline.from_file(pipeline_file(STREAM, QUERY, query, CONSOLE)).check()
 
 
+@pytest.mark.parametrize("embedded", [True, False])
+@pytest.mark.parametrize(
+    ("path", "message"), [("tick.csv", "there is no file or directory `tick.csv`"), ("in/*.csv", "no file fits `in/*.csv`")]
+)
+def test_a_path_that_leads_nowhere_is_said_before_spark_starts(pipeline_file, monkeypatch, embedded, path, message):
+    monkeypatch.setattr("keuka.pipelines.pipeline._on_spark", None)
+    pipeline = keuka.Pipeline.from_file(pipeline_file(STREAM.replace("ticks.csv", path), QUERY, CONSOLE))
+    for look in (pipeline.check, pipeline.run):
+        with pytest.raises(keuka.DataError, match="K513") as raised:
+            look(embedded=embedded)
+        (found,) = raised.value.diagnostics
+        assert found.message == message
+        assert found.span is not None
+        assert found.span.text == "path"
+        assert found.help == (("did you mean `ticks.csv`?",) if path == "tick.csv" else ())
+
+
+def test_a_path_with_a_variable_that_is_not_set_is_not_looked_for(pipeline_file):
+    assert [code for code, _ in findings(pipeline_file(STREAM.replace("ticks.csv", "${NOWHERE}.csv"), QUERY, CONSOLE))] == ["K604"]
+
+
+def test_a_stream_that_no_query_reads_may_be_missing(pipeline_file):
+    other = '\n[streams.Other]\nformat = "csv"\npath = "other.csv"\n'
+    assert keuka.Pipeline.from_file(pipeline_file(STREAM, other, QUERY, CONSOLE)).check(embedded=True)
+
+
+def test_a_stream_that_is_not_declared_is_named_with_those_that_are(pipeline_file):
+    with pytest.raises(keuka.DataError, match=r"K505\]: the queries read a stream `Stock`, which is not declared") as raised:
+        keuka.Pipeline.from_file(pipeline_file(STREAM.replace("Stock", "Stocks"), QUERY, CONSOLE)).run()
+    assert raised.value.diagnostics[0].help == ("did you mean `Stocks`?", "declared are `Stocks`")
+
+
+def test_nanoseconds_are_refused_where_spark_will_read_them(pipeline_file):
+    times = pa.array([1, 2], pa.timestamp("ns"))
+    pa.parquet.write_table(pa.table({"time": times, "name": ["a", "a"], "price": [1.0, 2.0]}), "ticks.parquet")
+    file = pipeline_file('[streams.Stock]\nformat = "parquet"\npath = "ticks.parquet"\n', QUERY, CONSOLE)
+    assert keuka.Pipeline.from_file(file).check(embedded=True)
+    message = "Spark cannot read the stream `Stock`: the times in column `time` are nanoseconds"
+    assert findings(file, embedded=False) == [("K608", message)]
+
+
 def test_missing_files_of_several_streams_are_all_named(pipeline_file):
     streams = "".join([f'\n[streams.{name}]\nformat = "csv"\npath = "{name}.csv"\n' for name in ("A", "B")])
     query = '\n[[queries]]\ntext = "SELECT * FROM A NEXT B"\n'
@@ -198,7 +239,7 @@ def test_a_variable_may_have_a_default(pipeline_file, monkeypatch):
     pipeline = keuka.Pipeline.from_file(pipeline_file(stream, QUERY, CONSOLE))
     assert pipeline.check(embedded=True)
     monkeypatch.setenv("KEUKA_TEST_DATA", "nothing")
-    with pytest.raises(keuka.DataError, match=r"there is no file `.*\$\{KEUKA_TEST_DATA\}.csv`"):
+    with pytest.raises(keuka.DataError, match=r"there is no file or directory `\$\{KEUKA_TEST_DATA\}.csv`"):
         pipeline.check(embedded=True)
 
 

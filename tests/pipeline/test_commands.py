@@ -71,7 +71,20 @@ def test_remedies_are_keys_of_the_file_not_options(pipeline_file, capsys):
     assert main(["check", pipeline_file(STREAM, 'time = "time"\n', query, CONSOLE), "--embedded"]) == 2
     err = capsys.readouterr().err
     assert "error[K210]" in err
-    assert "--unit" not in err
+    assert '`unit = "s"`' in err
+    query = '\n[[queries]]\ntext = "SELECT * FROM FILTER {price > :least} (Stock)"\n'
+    assert main(["check", pipeline_file(STREAM, 'time = "time"\n', query, CONSOLE), "--embedded"]) == 2
+    assert "give it one: `params = { least = ... }` below `[[queries]]`" in capsys.readouterr().err
+
+
+def test_paths_of_sinks_are_shown_as_seen_from_where_one_is(pipeline_file, capsys, monkeypatch, folder):
+    pipeline_file(STREAM, QUERY, '\n[[sinks]]\nformat = "json"\npath = "out"\n')
+    (folder / "elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    assert main(["check", "../pipeline.toml", "--embedded"]) == 0
+    assert "`Rise` as json to `../out`" in capsys.readouterr().out
+    assert main(["run", "../pipeline.toml", "--embedded"]) == 0
+    assert "matches -> ../out" in capsys.readouterr().err
 
 
 def test_check_says_what_is_read_given_and_written(pipeline_file, capsys):

