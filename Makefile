@@ -11,6 +11,7 @@ endif
 
 BIN := $(VENV)/bin
 PXD := $(wildcard src/keuka/kernel/*.pxd)
+OLDEST_SPARK := build/spark/4.1.4
 KERNEL := $(PXD) $(wildcard $(PXD:.pxd=.py))
 
 # A sanitized kernel needs the sanitizer loaded before Python, and C++'s library for exceptions. All memory comes from malloc, where
@@ -22,7 +23,8 @@ SANITIZED = LD_PRELOAD="$(LIBASAN) $(shell $(CXX) -print-file-name=libstdc++.so)
 KERNEL_TESTS := tests/kernel tests/run --ignore=tests/kernel/test_fuzz_bytes.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-connect test-cluster laws laws-spark sanitize fuzz soak bench bench-spark lint format docs build wheel clean FORCE
+.PHONY: help demo test test-connect test-oldest test-cluster laws laws-spark sanitize fuzz soak bench bench-spark lint format docs build \
+  wheel clean FORCE
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,10 +33,17 @@ demo: build ## make up a stock market and a store, run a pipeline over them on S
 	$(BIN)/python examples/demo.py
 
 test: lint ## lint, then every test with a fixed number of random examples
-	$(BIN)/pytest --ignore=tests/cluster
+	$(BIN)/pytest --ignore=tests/cluster --ignore=tests/connect
 
-test-connect: build ## the core cases over Spark Connect
+test-connect: build ## the core cases over Spark Connect, and queries in Spark Declarative Pipelines
 	KEUKA_SPARK_CONNECT=1 SPARK_TESTING=0 $(BIN)/pytest tests/spark/test_frames.py
+	$(BIN)/pytest tests/connect
+
+test-oldest: build $(OLDEST_SPARK)/pyspark ## the core cases on the oldest Spark that is supported
+	PYTHONPATH=$(CURDIR)/$(OLDEST_SPARK) $(BIN)/pytest tests/spark/test_frames.py tests/spark/test_expressions.py
+
+$(OLDEST_SPARK)/pyspark: | build
+	$(BIN)/pip install --quiet --target $(OLDEST_SPARK) 'pyspark==$(notdir $(OLDEST_SPARK))'
 
 test-cluster: build ## a Spark cluster of a master and two workers on this machine, with what `keuka pack` packs
 	$(BIN)/pytest tests/cluster
@@ -50,7 +59,7 @@ laws-spark: build ## queries on Spark and in this process, EXAMPLES random ones 
 sanitize: build ## the tests again with a kernel that checks every index, then with one under AddressSanitizer and UBSan
 	KEUKA_BUILD=checked $(BIN)/python setup.py --quiet build --build-base build/checked-objects --build-lib build/checked
 	PYTHONPATH=$(CURDIR)/build/checked KEUKA_LAW_EXAMPLES=60 \
-	  $(BIN)/pytest --ignore=tests/test_project.py --ignore=tests/spark --ignore=tests/cluster --hypothesis-seed=$(SEED)
+	  $(BIN)/pytest --ignore=tests/test_project.py --ignore=tests/spark --ignore=tests/cluster --ignore=tests/connect --hypothesis-seed=$(SEED)
 	@test -e "$(LIBASAN)" || { echo "$(CXX) has no AddressSanitizer: libasan.so is missing (on Debian it comes with g++)"; exit 1; }
 	KEUKA_BUILD=sanitized $(BIN)/python setup.py --quiet build --build-base build/sanitized-objects --build-lib build/sanitized
 	$(SANITIZED) ASAN_OPTIONS=detect_leaks=0 KEUKA_LAW_EXAMPLES=30 \

@@ -16,12 +16,11 @@ from pathlib import Path
 
 from pyspark import pipelines as dp
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
 import keuka
 
 ROOT = Path(__file__).resolve().parents[2]
-TICKS = StructType().add("Time", "timestamp_ntz").add("Name", "string").add("Price", "double").add("Volume", "long")
+TICKS = "Time TIMESTAMP_NTZ, Name STRING, Price DOUBLE, Volume BIGINT"
 
 
 @dp.materialized_view
@@ -31,6 +30,6 @@ def ticks() -> DataFrame:
 
 @dp.materialized_view(comment="A large trade, ten minutes of falling prices, then at once a price 5 % above the bottom")
 def rebounds() -> DataFrame:
-    # `to` says which columns there are: in a function like this, Spark itself does not tell, and a query is checked against them.
-    stock = SparkSession.active().read.table("ticks").to(TICKS)
-    return stock.transform(keuka.matching(ROOT / "examples" / "rebound.cel", time="Time"))
+    # A query is checked against the columns, which Spark tells nobody inside a function like this.
+    stock = SparkSession.active().read.table("ticks")
+    return stock.transform(keuka.matching(ROOT / "examples" / "rebound.cel", time="Time", schema=TICKS))

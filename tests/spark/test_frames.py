@@ -12,6 +12,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
 
 import keuka
 from keuka.spark.frames import all_on_spark
@@ -278,9 +279,34 @@ def test_frames_do_not_go_with_other_data(spark: SparkSession):
     assert "spark.createDataFrame" in str(error.value)
 
 
+def test_declared_columns_are_chosen_and_converted(spark: SparkSession):
+    frame = spark.createDataFrame([(1, "a", 1, b"x"), (2, "a", 2, b"x")], "ts int, name string, price int, unread binary")
+    text = "SELECT name, price_1 AS low, price AS high FROM Stock NEXT {$2.price > $1.price} Stock"
+    for schema in ("ts BIGINT, name STRING, price DOUBLE", StructType().add("ts", "long").add("name", "string").add("price", "double")):
+        for streams, said in ((frame, schema), ({"Stock": frame}, {"Stock": schema}), ({"Stock": keuka.Stream(frame)}, schema)):
+            found = keuka.on_spark(text, streams, time="ts", schema=said)
+            assert [(field.name, field.dataType.simpleString()) for field in found.schema][1:3] == [("low", "double"), ("high", "double")]
+            assert [(row.low, row.high) for row in found.collect()] == [(1.0, 2.0)]
+    with pytest.raises(keuka.QueryError, match="`unread`"):
+        keuka.on_spark("SELECT unread FROM Stock", frame, time="ts", schema="ts BIGINT, name STRING")
+    with pytest.raises(ValueError, match="`VARIANT` is not a type that is known without Spark; other types need a StructType"):
+        keuka.on_spark(text, frame, time="ts", schema="ts VARIANT")
+
+
 def test_streaming_frames_are_refused(spark: SparkSession):
-    with pytest.raises(keuka.DataError, match="streaming DataFrame"):
-        keuka.match("SELECT value FROM S", spark.readStream.format("rate").load(), time="timestamp")
+    frame = spark.readStream.format("rate").load()
+    for schema in (None, "timestamp TIMESTAMP, value BIGINT"):
+        with pytest.raises(keuka.DataError, match="streaming DataFrame"):
+            keuka.on_spark("SELECT value FROM S", frame, time="timestamp", schema=schema)
+
+
+def test_large_tables_reach_the_workers(spark: SparkSession):
+    """More than what Spark sends as part of a task without a broadcast of its own, and than a message of gRPC holds by default."""
+    names = [f"{i:06d}{'x' * 994}" for i in range(10_000)]
+    listed = ", ".join([f"'{name}'" for name in names])
+    frame = spark.createDataFrame([(t, names[t]) for t in range(5)] + [(5, "y")], "ts bigint, name string")
+    found = keuka.match(f"SELECT ts AS t FROM FILTER {{name IN ({listed})}} (S)", frame, time="ts", language="cel")
+    assert sorted(row.t for row in found.collect()) == [0, 1, 2, 3, 4]
 
 
 def test_a_type_that_python_has_no_room_for_is_named(spark: SparkSession):

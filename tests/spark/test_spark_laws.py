@@ -58,11 +58,14 @@ def drawn(n_examples: int) -> list[Case]:
 
 def in_process(text: ProgramText, output: str, rows: Rows) -> Bag | None:
     """The matches; None if there is an overflow, which would end the job of all cases."""
-    streams = {s: keuka.Stream(table(s, rows[s]), time=SHAPES[s].time) for s in text.query.inputs}
     try:
-        return bag_without_contributors(keuka.match(text.query, streams, output=output))
+        return bag_without_contributors(keuka.match(text.query, streams_of(text, rows), output=output))
     except keuka.DataError:
         return None
+
+
+def streams_of(text: ProgramText, rows: Rows) -> dict[str, keuka.Stream]:
+    return {s: keuka.Stream(table(s, rows[s]), time=SHAPES[s].time) for s in text.query.inputs}
 
 
 @dataclass(frozen=True)
@@ -130,6 +133,19 @@ def test_so_they_do_without_ansi_and_with_filters_in_spark(spark: SparkSession, 
         compare(filtered, collected([keuka.match(case.program.query, frames.streams(case), output=case.output) for case in filtered]))
     finally:
         spark.conf.set("spark.sql.ansi.enabled", before or "true")
+
+
+def test_the_same_events_are_behind_their_matches(cases: list[Case], frames: Frames):
+    some = cases[1::3]
+    found = [keuka.match(case.program.query, frames.streams(case), output=case.output, contributors=True) for case in some]
+    for case, result in zip(some, collected(found), strict=True):
+        expected = keuka.match(case.program.query, streams_of(case.program, case.rows), output=case.output, contributors=True)
+        assert ids(result) == ids(expected), f"{case.program.text}\n{case.rows}"
+
+
+def ids(matches: pa.Table) -> list[str]:
+    """An id is made of those of the events behind a match, so equal ids have equal contributors."""
+    return sorted(matches["_id"].to_pylist())
 
 
 def has_filter(case: Case) -> bool:

@@ -1,56 +1,74 @@
 """What Spark is asked about a DataFrame before anything runs: its columns, and whether it streams.
 
-In the functions of a Declarative Pipeline Spark answers no such question, because other tables of the pipeline may not exist yet. There a
-DataFrame must say its columns itself (`df.to(schema)`), and whatever else is needed must be read from its plan.
+In the functions of a Declarative Pipeline Spark answers no such question, because other tables of the pipeline may not exist yet. There
+columns must be declared (`schema=`), and then nothing is asked.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
 from keuka.errors import data_error
 from keuka.events.files import place
+from keuka.events.sources import Stream
+from keuka.pipelines import ddl
+from keuka.spark.schemas import spark_schema
+from keuka.spark.session import is_connect
 
 NO_ANSWER = "ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION"
-
-
-def is_unanswered(error: Exception) -> bool:
-    """Did Spark refuse the question because of where it was asked?"""
-    return isinstance(error, PySparkException) and error.getCondition() == NO_ANSWER
 
 
 def columns_of(stream: str, frame: DataFrame) -> StructType:
     try:
         return frame.schema
     except PySparkException as error:
-        if not is_unanswered(error):
+        if error.getCondition() != NO_ANSWER:
             raise
         problem = "Spark lets nobody look at columns inside a function of a Declarative Pipeline"
-        remedy = "say them: `df.to(schema)`, with a StructType, before the query gets it"
+        remedy = 'declare those that the query needs: `schema="ts TIMESTAMP, name STRING"`'
         raise data_error("K512", problem, remedy, where=place(stream, None) if stream else "") from None
 
 
-def is_streaming(frame: DataFrame) -> bool:
+def is_streaming(frame: DataFrame, ask: bool) -> bool:
+    """Without asking, the plan tells; it does not know of views that others made over streams."""
+    return frame.isStreaming if ask or not is_connect(frame.sparkSession) else "is_streaming: true" in _message(frame)
+
+
+def _message(frame: Any) -> str:
+    """What a DataFrame of Connect will send."""
+    return str(frame._plan.to_proto(frame.sparkSession.client))
+
+
+def declared(streams: Any, schema: StructType | str | Mapping[str, StructType | str]) -> Any:
+    """The streams with just the declared columns, in the declared types."""
+    if not isinstance(streams, Mapping):
+        return streams if isinstance(schema, Mapping) else _declared(streams, schema)
+    own = schema if isinstance(schema, Mapping) else dict.fromkeys(streams, schema)
+    return {name: _declared(stream, own[name]) if name in own else stream for name, stream in streams.items()}
+
+
+def _declared(stream: Any, schema: StructType | str) -> Any:
     try:
-        return frame.isStreaming
-    except PySparkException as error:
-        if not is_unanswered(error):
-            raise
-        # Only Connect leaves a question open, and its DataFrames carry the message that will be sent.
-        connected: Any = frame
-        return "is_streaming: true" in str(connected._plan.to_proto(connected.sparkSession.client))
+        columns = spark_schema(ddl.arrow_schema(schema)) if isinstance(schema, str) else schema
+    except ValueError as error:
+        raise ValueError(f"schema: {error}; other types need a StructType") from None
+    if isinstance(stream, Stream):
+        return replace(stream, data=_declared(stream.data, columns))
+    if not isinstance(stream, DataFrame):
+        return stream  # what it is instead is said later
+    chosen = [sf.col(f"`{field.name.replace('`', '``')}`").cast(field.dataType).alias(field.name) for field in columns]
+    return knowing(stream.select(*chosen), columns)
 
 
 def knowing(frame: DataFrame, columns: StructType) -> DataFrame:
-    """A DataFrame that can be asked for its columns, which are these."""
-    try:
-        frame.columns  # noqa: B018 - whether this is answered is the question
-    except PySparkException as error:
-        if not is_unanswered(error):
-            raise
-        return frame.to(columns)
+    """A DataFrame that knows its columns, which are these: that of Connect would ask for them."""
+    if is_connect(frame.sparkSession):
+        frame._cached_schema = columns  # type: ignore[attr-defined]  # as `frame.to(columns)` does, which asks for those of its input
     return frame

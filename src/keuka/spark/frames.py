@@ -9,6 +9,7 @@ from keuka.spark import no_pyspark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
     from keuka.spark.jobs import Results
 
@@ -26,6 +27,7 @@ def on_spark(
     unit: Any = None,
     contributors: bool = False,
     shards: int | None = None,
+    schema: StructType | str | Mapping[str, StructType | str] | None = None,
 ) -> DataFrame:
     """The matches of a query over static DataFrames, as a DataFrame that is computed when Spark needs it.
 
@@ -33,12 +35,14 @@ def on_spark(
         where more must be said than the column of time.
     shards: into how many partitions events are divided; by default Spark decides.
     lateness: is checked, and has no effect: a DataFrame that ends is sorted.
+    schema: the columns to read and their types (`"ts TIMESTAMP, name STRING"`, or a StructType; a dict for several streams), where Spark
+        cannot be asked for them: inside a function of a Declarative Pipeline.
 
     Everything else is as in `keuka.match`. Mistakes in query, columns and types are raised here, before a job starts.
     """
     options = {"language": language, "time": time, "type_column": type_column, "params": params, "lateness": lateness, "unit": unit}
     outputs = () if output is None else (output,)
-    found = _results(query, streams, outputs=outputs, contributors=contributors, shards=shards, options=options)
+    found = _results(query, streams, outputs=outputs, contributors=contributors, shards=shards, schema=schema, options=options)
     return found.output(found.names[0])
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
 
 from keuka.automaton.tables import to_bytes
 from keuka.diagnostics import listing
@@ -31,10 +32,11 @@ from keuka.plan.division import END, START, ByKey, BySlices, Division, Part, Und
 from keuka.plan.prefilter import needed
 from keuka.query import EVENTS, Prepared, known_distinct, prepare
 from keuka.schema import MICROSECONDS, TimeAxis
-from keuka.spark.analysis import columns_of, is_streaming, knowing
+from keuka.spark.analysis import columns_of, declared, is_streaming, knowing
 from keuka.spark.expressions import microseconds, weakened
-from keuka.spark.probe import is_connect, require_on_executors
+from keuka.spark.probe import require_on_executors
 from keuka.spark.schemas import arrow_schema, spark_schema, spark_type
+from keuka.spark.session import is_connect
 from keuka.spark.worker import MOST_TICKS, OF, SHARD, Input, Output, Slices, Task, share, slot_names, task_bytes
 
 log = logging.getLogger("keuka")
@@ -72,15 +74,26 @@ class Results:
 
 
 def results(
-    query: Any, streams: Any, *, outputs: tuple[str, ...] | None, contributors: bool, shards: int | None, options: Mapping[str, Any]
+    query: Any,
+    streams: Any,
+    *,
+    outputs: tuple[str, ...] | None,
+    contributors: bool,
+    shards: int | None,
+    options: Mapping[str, Any],
+    schema: StructType | str | Mapping[str, StructType | str] | None = None,
 ) -> Results:
     """The matches of the outputs (None: of all, (): of the last query's). Whatever is wrong is said before a job starts."""
     if shards is not None and (not isinstance(shards, int) or isinstance(shards, bool) or shards < 1):
         raise ValueError(f"shards must be a number of partitions from 1 on, not {shards!r}")
-    prepared = prepare(query, emptied(streams), outputs=outputs, contributors=contributors, **options)
+    ask = schema is None
+    if schema is not None:
+        streams = declared(streams, schema)
+    prepared = prepare(query, emptied(streams, ask), outputs=outputs, contributors=contributors, **options)
     frames = {stream.name: _frame(stream, streams[stream.name] if isinstance(streams, Mapping) else streams) for stream in prepared.opened}
     spark = next(iter(frames.values())).data.sparkSession
-    require_on_executors(spark)
+    if ask:
+        require_on_executors(spark)
     n_shards = shards or _parallelism(spark)
     read = {source.name for source in prepared.tables.sources}
     axis = common_axis([stream for stream in prepared.opened if stream.name in read])
@@ -107,19 +120,21 @@ def results(
     return _together(made, {name: outputs_[name] for name in wanted}, parts)
 
 
-def emptied(streams: Any) -> Any:
+def emptied(streams: Any, ask: bool = True) -> Any:
     """The streams without rows: the driver needs their columns only."""
-    return {name: _emptied(name, stream) for name, stream in streams.items()} if isinstance(streams, Mapping) else _emptied("", streams)
+    if not isinstance(streams, Mapping):
+        return _emptied("", streams, ask)
+    return {name: _emptied(name, stream, ask) for name, stream in streams.items()}
 
 
-def _emptied(name: str, stream: Any) -> Stream:
+def _emptied(name: str, stream: Any, ask: bool) -> Stream:
     frame = _data(stream)
     if not isinstance(frame, DataFrame):
         problem = f"data of the kind `{type(frame).__name__}` cannot be read on Spark"
         remedy = "`spark.read.parquet(...)` or another reader" if isinstance(frame, str | os.PathLike) else "`spark.createDataFrame(...)`"
         raise data_error("K512", problem, f"give a Spark DataFrame: {remedy}", where=place(name, None) if name else "")
     columns = arrow_schema(name or EVENTS, columns_of(name, frame))
-    if is_streaming(frame):
+    if is_streaming(frame, ask):
         problem = "a streaming DataFrame cannot be read yet: it has no end"
         raise data_error(
             "K512", problem, "give a static one: `spark.read` instead of `spark.readStream`", where=place(name, None) if name else ""

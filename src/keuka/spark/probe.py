@@ -8,8 +8,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from keuka.errors import data_error
-from keuka.spark.analysis import is_unanswered
-from keuka.spark.session import reason_of
+from keuka.spark.session import is_connect, reason_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,7 +36,7 @@ def require_on_executors(spark: SparkSession) -> None:
 
 
 def missing_on_executors(spark: SparkSession) -> str | None:
-    """What keeps executors from importing this version of Keuka; None if nothing does. Nobody can know where no job may run."""
+    """What keeps executors from importing this version of Keuka; None if nothing does."""
     here = version("keuka")
 
     # Nested, so that it travels as code. A function of this module would be looked up in the module, which is the question.
@@ -57,7 +56,7 @@ def missing_on_executors(spark: SparkSession) -> str | None:
     try:
         found = spark.range(N_ROWS).mapInArrow(import_keuka, "reason string").distinct().collect()
     except Exception as error:
-        return None if is_unanswered(error) else reason_of(error)
+        return reason_of(error)
     return min([row.reason for row in found if row.reason], default=None)
 
 
@@ -68,7 +67,3 @@ def session_id(spark: SparkSession) -> str:
 
 def is_local(spark: SparkSession) -> bool:
     return not is_connect(spark) and re.match(r"local(\[|$)", spark.sparkContext.master or "") is not None
-
-
-def is_connect(spark: SparkSession) -> bool:
-    return hasattr(spark, "session_id")

@@ -49,6 +49,10 @@ def open_session(master: str | None, conf: Mapping[str, str], app: str) -> Spark
         raise data_error("K554", f"Spark did not start{wanted}", more, where=reason_of(error)) from error
 
 
+def is_connect(spark: SparkSession) -> bool:
+    return hasattr(spark, "session_id")
+
+
 def reason_of(error: Exception) -> str:
     """The one line of an error of Spark's that says why: what Python raised last, or what Java's first exception says."""
     text = str(error).partition("JVM stacktrace:")[0]
