@@ -14,7 +14,7 @@ import keuka
 from keuka.algebra.operators import Program
 from keuka.errors import DataError
 from keuka.events.sources import open_stream
-from keuka.plan.division import END, START, BySlices, Part, divide
+from keuka.plan.division import END, START, BySlices, Part, Undivided, divide
 from keuka.plan.planner import output_names
 from keuka.run.embedded import run
 from keuka.schema import TimeAxis
@@ -108,3 +108,12 @@ def test_an_absence_that_only_a_slice_sees_raises_nothing():
     for text in ("SEQ(S a, !Q b) WITHIN 5 RETURN a.n + 1 AS m", "SEQ(!Q b, S a) WITHIN 5 RETURN a.n + 1 AS m"):
         program = lowered(keuka.sase(text))
         check(text, rows, without_contributors(by_reference(program, rows)), by_parts(program, rows, 2))
+
+
+def test_why_a_query_is_not_divided_tells_apart_no_window_from_one_that_comes_too_late():
+    reasons = {}
+    for text in ("FROM S NEXT S", "FROM FILTER {DUR < 5} (S NEXT {$2.n + 1 > $1.n} S)"):
+        (part,) = divide(lowered(keuka.cel(text)), ["query_1"], axis=AXIS, contributors=False, n_workers=2, n_distinct=lambda s, c: 0)
+        assert isinstance(part.division, Undivided)
+        reasons[text] = part.division.reason.partition(", and ")[2]
+    assert [*reasons.values()] == ["has no window", "has no window that is tested before what can overflow"]

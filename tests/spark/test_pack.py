@@ -5,13 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 import tarfile
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
 
 import keuka
 from keuka.cli import main
-from keuka.spark.pack import closure
+from keuka.spark.pack import closure, files_of
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +58,13 @@ def test_what_keuka_requires_comes_along_and_nothing_else(unpacked: Path):
     assert said_by(unpacked, "import importlib.util as u; print([u.find_spec(n) for n in ('pyspark', 'pip', 'pytest')])") == [
         "[None, None, None]"
     ]
+
+
+def test_a_package_that_lists_no_files_is_not_left_out_silently(monkeypatch: pytest.MonkeyPatch):
+    package = distribution("click")
+    monkeypatch.setattr(type(package), "files", None)
+    with pytest.raises(keuka.DataError, match=r"`click` does not say which files it consists of"):
+        list(files_of(package))
 
 
 def test_a_name_that_spark_would_not_unpack_is_refused(capsys: pytest.CaptureFixture[str]):

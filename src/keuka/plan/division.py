@@ -114,7 +114,8 @@ def division_of(planned: Plan, can_fail: bool) -> Division:
     for stage in planned.stages:
         own = own_reach(stage.automaton, can_fail)
         if own is None:
-            return Undivided(f"`{stage.name}` compares no column of all its events for equality, and has no window")
+            no_bound = "has no window" + (" that is tested before what can overflow" if can_fail else "")
+            return Undivided(f"`{stage.name}` compares no column of all its events for equality, and {no_bound}")
         reach[stage.name] = own + max([reach[port] for port in stage.automaton.ports])
     # What lies outside a slice is not known in it. An absence there may be only apparent, and what is computed from it could overflow.
     if can_fail and any(_can_be_apparent(stage, len(planned.stages)) for stage in planned.stages):

@@ -99,7 +99,10 @@ def files_of(package: Distribution) -> Iterator[Entry]:
         metadata = f"Metadata-Version: 2.1\nName: keuka\nVersion: {package.version}\n"
         yield LIBRARY / f"keuka-{package.version}.dist-info" / "METADATA", metadata.encode()
         return
-    for file in package.files or ():
+    if package.files is None:
+        problem = f"`{package.name}` does not say which files it consists of, so it cannot be packed"
+        raise data_error("K513", problem, f"install it with pip: `pip install --force-reinstall {package.name}`")
+    for file in package.files:
         if ".." not in file.parts and not UNUSED & set(file.parts):
             yield LIBRARY / file, Path(str(file.locate()))
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.functions import col, count, count_if, lit, when
@@ -34,6 +33,11 @@ from keuka.spark.jobs import results, tick_of
 from keuka.spark.probe import is_local
 from keuka.spark.schemas import arrow_schema, spark_schema, spark_type
 from keuka.spark.session import open_session, reason_of
+
+try:
+    from py4j.protocol import Py4JError
+except ImportError:  # the package pyspark-client speaks to no JVM
+    Py4JError = PySparkException
 
 # A value that does not fit its column is an error, as everywhere in Keuka; Spark alone would make it null.
 READ_OPTIONS = {"csv": {"header": "true", "mode": "FAILFAST", "enforceSchema": "false"}, "json": {"mode": "FAILFAST"}}
