@@ -11,7 +11,7 @@ endif
 
 BIN := $(VENV)/bin
 PXD := $(wildcard src/keuka/kernel/*.pxd)
-OLDEST_SPARK := build/spark/4.1.4
+OLDEST_SPARK := build/spark/4.1.0
 KERNEL := $(PXD) $(wildcard $(PXD:.pxd=.py))
 
 # A sanitized kernel needs the sanitizer loaded before Python, and C++'s library for exceptions. All memory comes from malloc, where
@@ -40,6 +40,7 @@ test-connect: build ## the core cases over Spark Connect, and queries in Spark D
 	$(BIN)/pytest tests/connect
 
 test-oldest: build $(OLDEST_SPARK)/pyspark ## the core cases on the oldest Spark that is supported
+	PYTHONPATH=$(CURDIR)/$(OLDEST_SPARK) $(BIN)/python -c 'import pyspark; assert pyspark.__version__ == "$(notdir $(OLDEST_SPARK))"'
 	PYTHONPATH=$(CURDIR)/$(OLDEST_SPARK) $(BIN)/pytest tests/spark/test_frames.py tests/spark/test_expressions.py
 
 $(OLDEST_SPARK)/pyspark: | build

@@ -81,13 +81,32 @@ def test_a_stream_that_is_not_declared_is_named_with_those_that_are(pipeline_fil
     assert raised.value.diagnostics[0].help == ("did you mean `Stocks`?", "declared are `Stocks`")
 
 
-def test_nanoseconds_are_refused_where_spark_will_read_them(pipeline_file):
-    times = pa.array([1, 2], pa.timestamp("ns"))
-    pa.parquet.write_table(pa.table({"time": times, "name": ["a", "a"], "price": [1.0, 2.0]}), "ticks.parquet")
-    file = pipeline_file('[streams.Stock]\nformat = "parquet"\npath = "ticks.parquet"\n', QUERY, CONSOLE)
-    assert keuka.Pipeline.from_file(file).check(embedded=True)
-    message = "Spark cannot read the stream `Stock`: the times in column `time` are nanoseconds"
-    assert findings(file, embedded=False) == [("K608", message)]
+@pytest.mark.parametrize(
+    ("stream", "master"),
+    [
+        (Input("parquet", path="/on/hdfs/ticks"), None),
+        (Input("parquet", path="ticks"), "sc://host"),
+        (Input("parquet", path="file:///on/the/server"), "sc://host"),
+        (Input("parquet", path="ticks"), "spark://host:7077"),
+        (Input("delta", path="ticks@v1"), None),
+        (Input("parquet", path="{a,b}"), None),
+    ],
+)
+def test_what_may_be_elsewhere_is_left_to_spark(monkeypatch, stream, master):
+    class Spark:
+        run = staticmethod(lambda *_: "ran")
+
+    monkeypatch.setattr("keuka.pipelines.pipeline._on_spark", Spark)
+    pipeline = keuka.Pipeline({"Stock": stream}, [Queries(file="rise.cel")], [Sink("console")])
+    assert pipeline.run(master=master) == "ran"
+    monkeypatch.setenv("SPARK_REMOTE", "sc://host")
+    assert keuka.Pipeline({"Stock": Input("csv", path="nowhere")}, pipeline.queries, pipeline.sinks).run() == "ran"
+
+
+def test_a_variable_that_is_not_set_hides_no_mistake_elsewhere(pipeline_file):
+    query = '\n[[queries]]\ntext = "SELECT prise FROM Stock"\n'
+    sink = '\n[[sinks]]\nformat = "csv"\npath = "${NOWHERE}/out"\n'
+    assert [code for code, _ in findings(pipeline_file(STREAM, query, sink))] == ["K604", "K201"]
 
 
 def test_missing_files_of_several_streams_are_all_named(pipeline_file):

@@ -78,13 +78,15 @@ def test_remedies_are_keys_of_the_file_not_options(pipeline_file, capsys):
 
 
 def test_paths_of_sinks_are_shown_as_seen_from_where_one_is(pipeline_file, capsys, monkeypatch, folder):
-    pipeline_file(STREAM, QUERY, '\n[[sinks]]\nformat = "json"\npath = "out"\n')
+    monkeypatch.setenv("KEUKA_TEST_OUT", str(folder / "filled"))
+    filled = '\n[[sinks]]\nof = "metrics"\nformat = "json"\npath = "${KEUKA_TEST_OUT}/in"\n'
+    pipeline_file(STREAM, QUERY, '\n[[sinks]]\nformat = "json"\npath = "out"\n', filled)
     (folder / "elsewhere").mkdir()
     monkeypatch.chdir("elsewhere")
     assert main(["check", "../pipeline.toml", "--embedded"]) == 0
     assert "`Rise` as json to `../out`" in capsys.readouterr().out
     assert main(["run", "../pipeline.toml", "--embedded"]) == 0
-    assert "matches -> ../out" in capsys.readouterr().err
+    assert "matches -> ../out\nmetrics -> ${KEUKA_TEST_OUT}/in\n" in capsys.readouterr().err
 
 
 def test_check_says_what_is_read_given_and_written(pipeline_file, capsys):

@@ -289,6 +289,10 @@ def test_declared_columns_are_chosen_and_converted(spark: SparkSession):
             assert [(row.low, row.high) for row in found.collect()] == [(1.0, 2.0)]
     with pytest.raises(keuka.QueryError, match="`unread`"):
         keuka.on_spark("SELECT unread FROM Stock", frame, time="ts", schema="ts BIGINT, name STRING")
+    with pytest.raises(ValueError, match="there is no stream `Stok`; there are `Stock`"):
+        keuka.on_spark(text, {"Stock": frame}, time="ts", schema={"Stok": "ts BIGINT"})
+    with pytest.raises(ValueError, match="one DataFrame was given"):
+        keuka.on_spark(text, frame, time="ts", schema={"Stock": "ts BIGINT"})
     with pytest.raises(ValueError, match="`VARIANT` is not a type that is known without Spark; other types need a StructType"):
         keuka.on_spark(text, frame, time="ts", schema="ts VARIANT")
 

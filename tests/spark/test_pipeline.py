@@ -126,7 +126,7 @@ path = "out"
 @pytest.mark.parametrize(
     ("stream", "message"),
     [
-        (Input("parquet", path="nothing"), "Spark cannot read the stream `Stock`"),
+        (Input("parquet", path="/nothing/there"), "Spark cannot read the stream `Stock`"),
         (Input("nonsense", path="ticks.csv"), "Spark cannot read the stream `Stock`"),
         (Input("jdbc", options={"url": "jdbc:none:x", "dbtable": "t", "password": "${KEUKA_TEST_SECRET}"}), "Spark cannot read"),
     ],

@@ -149,7 +149,7 @@ def _takeable(stream: OpenStream, table: pa.Table) -> pa.Table:
                 raise data_error(unfit.code, unfit.problem, unfit.remedy, where=place(stream.name, None, None, field.name)) from None
         elif pa.types.is_string(field.type) and column.nbytes > MOST_TEXT:
             column = column.cast(pa.large_string())
-        if column.num_chunks > 1 and (pa.types.is_primitive(column.type) or is_text(column.type)):
+        if column.num_chunks > 1 and (pa.types.is_primitive(column.type) or pa.types.is_decimal(column.type) or is_text(column.type)):
             column = pa.chunked_array([column.combine_chunks()])
         table = table.set_column(i, field.name, column)
     return table

@@ -10,6 +10,7 @@ import fnmatch
 import glob
 import os
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,11 +19,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from keuka.diagnostics import Diagnostic, SourceText, listing, similar
-from keuka.errors import DataError, KeukaError, PipelineError, QueryError, data_error
+from keuka.errors import DataError, KeukaError, PipelineError, QueryError
 from keuka.events.sources import Stream, open_stream
 from keuka.events.tables import Files
 from keuka.languages.sets import LANGUAGES, Text
 from keuka.pipelines import ddl
+from keuka.pipelines.environment import VARIABLE
 from keuka.pipelines.places import Place, finding
 from keuka.pipelines.values import CONSOLE, FILE_FORMATS, MODES, SIDE_OUTPUTS, Input, Queries, Sink
 from keuka.query import Query, prepare, query
@@ -30,8 +32,10 @@ from keuka.query import Query, prepare, query
 if TYPE_CHECKING:
     from keuka.pipelines.pipeline import Pipeline
 
-# A variable that is not set, a path that leads nowhere, a stream that is not declared: then there is no data to look at.
-UNSET, NO_FILE, NO_STREAM = "K604", "K513", "K505"
+# A path that leads nowhere, a stream that is not declared: then there is no data to look at.
+NO_FILE, NO_STREAM = "K513", "K505"
+# Formats whose paths are names of files; those of others mean what they like.
+OF_FILES = (*FILE_FORMATS, "orc", "text", "avro", "xml")
 URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 # What readers without Spark do anyway; other options they do not have.
 ALWAYS = {("header", "true"), ("inferschema", "true"), ("multiline", "true"), ("mode", "failfast")}
@@ -72,8 +76,9 @@ def bind(pipeline: Pipeline, embedded: bool, here: bool, found: list[Diagnostic]
     if not one_table:
         checker.check_declared(whole.inputs)
     read = streams if one_table else {name: stream for name, stream in streams.items() if name in whole.inputs}
-    checker.check_exist(read)
-    unknown = any(diagnostic.code in (UNSET, NO_FILE, NO_STREAM) for diagnostic in found)
+    unset = [name for name, stream in read.items() if VARIABLE.search(repr(stream))]
+    checker.check_exist([name for name in read if name not in unset])
+    unknown = unset or any(diagnostic.code in (NO_FILE, NO_STREAM) for diagnostic in found)
     return None if unknown else Bound(read, whole, params, sinks)
 
 
@@ -108,25 +113,11 @@ def columns_of(name: str, stream: Input, embedded: bool, here: bool) -> pa.Schem
     """The columns of a stream as far as they are known without Spark: those of files on this machine, or the declared ones."""
     files = files_of(stream, here)
     if files is not None and (embedded or (plainly_read(stream) and not _has_partitions(files))):
-        schema = open_stream(name, described(stream, files)).data.schema
-        if not embedded and stream.format == "parquet":
-            refuse_nanoseconds(name, schema)
-        return schema
+        return open_stream(name, described(stream, files)).data.schema
     try:
         return None if stream.schema is None else ddl.arrow_schema(stream.schema)
     except ValueError:
         return None
-
-
-NANOSECONDS = "write the files with microseconds: in pandas `to_parquet(..., coerce_timestamps='us')`"
-
-
-def refuse_nanoseconds(name: str, schema: pa.Schema) -> None:
-    """Spark does not read them from Parquet; its own message comes only when the pipeline runs."""
-    for field in schema:
-        if pa.types.is_timestamp(field.type) and field.type.unit == "ns":
-            problem = f"Spark cannot read the stream `{name}`: the times in column `{field.name}` are nanoseconds"
-            raise data_error("K608", problem, NANOSECONDS, "or run with `--embedded`")
 
 
 def plainly_read(stream: Input) -> bool:
@@ -160,8 +151,9 @@ def located(path: str, folder: str, embedded: bool) -> str:
 
 
 def from_here(path: str, folder: str) -> str:
-    """A path of a pipeline as one would write it in the working directory: messages show it."""
-    return path if URI.match(path) or os.path.isabs(path) else os.path.relpath(os.path.join(folder, path))
+    """A path of a pipeline as one would write it in the working directory: messages show it. What begins with a variable stays."""
+    stays = URI.match(path) or os.path.isabs(path) or VARIABLE.match(path)
+    return path if stays else os.path.relpath(os.path.join(folder, path))
 
 
 def local_path(path: str, here: bool) -> str | None:
@@ -224,17 +216,18 @@ class _Checker:
                 self.note(NO_STREAM, f"the queries read a stream `{name}`, which is not declared", ("streams",), *help)
 
     def check_exist(self, read: Iterable[str]) -> None:
-        """Before Spark starts, which takes longer than to look. What may need a variable that is not set is not looked for."""
-        if any(diagnostic.code == UNSET for diagnostic in self.found):
+        """Before Spark starts, which takes longer than to look; what may be on another machine is not looked for."""
+        if not self.embedded and (not self.here or _over_connect()):
             return
         for name in read:
             stream = self.pipeline.streams[name]
-            for path in stream.all_paths:
+            for path in stream.all_paths if stream.format in OF_FILES else ():
                 self.check_exists(path, ("streams", name, "paths" if stream.paths else "path"))
 
     def check_exists(self, path: str, place: Place) -> None:
-        local = local_path(located(path, self.pipeline.folder, self.embedded), self.here)
-        if local is None or os.path.exists(local):
+        # Without a scheme, Spark may be configured to look elsewhere.
+        local = local_path(located(path, self.pipeline.folder, self.embedded), self.embedded)
+        if local is None or os.path.exists(local.rstrip("/")):
             return
         if re.search(r"[][{}\\]", local):
             return  # a pattern that Spark may read otherwise than we do
@@ -242,8 +235,9 @@ class _Checker:
             if not glob.glob(local):
                 self.note(NO_FILE, f"no file fits `{path}`", place)
             return
-        beside = os.listdir(os.path.dirname(local)) if os.path.isdir(os.path.dirname(local)) else []
-        self.note(NO_FILE, f"there is no file or directory `{path}`", place, *similar(os.path.basename(local), beside))
+        folder, name = os.path.split(local.rstrip("/"))
+        beside = [os.path.basename(other) for other in glob.glob(os.path.join(glob.escape(folder), "*"))]
+        self.note(NO_FILE, f"there is no file or directory `{path}`", place, *similar(name, beside))
 
     def check_engine(self, part: Input | Sink, place: Place) -> None:
         """Is the format one that the chosen engine has, with these options?"""
@@ -370,6 +364,11 @@ def _overlap(sink: str, read: str) -> bool:
 def _inside(path: str, folder: str) -> bool:
     """Is the path the folder or in it?"""
     return f"{path.rstrip('/')}/".startswith(f"{folder.rstrip('/')}/")
+
+
+def _over_connect() -> bool:
+    """Will, or does, a server of Spark Connect read the files?"""
+    return "SPARK_REMOTE" in os.environ or "pyspark.sql.connect.session" in sys.modules
 
 
 def empty_tables(bound: Bound, schemas: Mapping[str, pa.Schema]) -> dict[str, pa.Table]:

@@ -78,7 +78,7 @@ def filled_in(pipeline: Pipeline, found: list[Diagnostic]) -> tuple[Pipeline, Se
             message = f"`{place[-1]}` needs the environment variable `{name}`, which is not set"
             help = (f"set it before the run: `export {name}=...`", f"or say what stands there otherwise: `${{{name}:-...}}`")
             found.append(finding(pipeline.source, "K604", message, place, *help))
-            return ""
+            return variable[0]
         if name in os.environ and len(value) >= FEWEST_HIDDEN:
             names[value] = name
         return value

@@ -32,8 +32,9 @@ def staged(path: str) -> Iterator[Path]:
         with contextlib.suppress(OSError):
             if before.exists() and not target.exists():
                 before.replace(target)
-        shutil.rmtree(before, ignore_errors=True)
-        if not target.exists():
+        if target.exists():
+            shutil.rmtree(before, ignore_errors=True)
+        else:
             for folder in missing:
                 with contextlib.suppress(OSError):  # something else is in it
                     folder.rmdir()

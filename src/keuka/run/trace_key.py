@@ -85,7 +85,9 @@ def _by_component(components: Sequence[Mapping[str, str]], key: object) -> list[
         raise data_error("K524", "the events of this query have no key in common", 'name the column: `key={"name": value}`')
     if len(values) != len(components):
         names = [next(iter(component.values())) for component in components]
-        help = "give a value for each, or name them: `key={" + ", ".join([f'"{name}": ...' for name in names]) + "}`"
+        by_name = "`key={" + ", ".join([f'"{name}": ...' for name in names]) + "}`"
+        alone = all(sum([name in c.values() for c in components]) == 1 for name in names)
+        help = "give a value for each" + (f", or name them: {by_name}" if alone else "")
         raise data_error("K524", f"the key of this query is {listing(names)}, but {len(values)} values were given", help)
     return list(zip(components, values, strict=True))
 

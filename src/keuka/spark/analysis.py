@@ -10,17 +10,22 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from google.protobuf.message import Message
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
+from keuka.diagnostics import listing
 from keuka.errors import data_error
 from keuka.events.files import place
 from keuka.events.sources import Stream
 from keuka.pipelines import ddl
 from keuka.spark.schemas import spark_schema
 from keuka.spark.session import is_connect
+
+# The columns of a stream, as Spark writes them or as it holds them; of several streams by their names.
+Schema = StructType | str | Mapping[str, StructType | str]
 
 NO_ANSWER = "ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION"
 
@@ -32,25 +37,36 @@ def columns_of(stream: str, frame: DataFrame) -> StructType:
         if error.getCondition() != NO_ANSWER:
             raise
         problem = "Spark lets nobody look at columns inside a function of a Declarative Pipeline"
-        remedy = 'declare those that the query needs: `schema="ts TIMESTAMP, name STRING"`'
+        remedy = 'declare those that the query needs: `keuka.matching(query, schema="ts TIMESTAMP, name STRING")`, or `keuka.on_spark`'
         raise data_error("K512", problem, remedy, where=place(stream, None) if stream else "") from None
 
 
 def is_streaming(frame: DataFrame, ask: bool) -> bool:
     """Without asking, the plan tells; it does not know of views that others made over streams."""
-    return frame.isStreaming if ask or not is_connect(frame.sparkSession) else "is_streaming: true" in _message(frame)
+    if ask or not is_connect(frame.sparkSession):
+        return frame.isStreaming
+    connected: Any = frame
+    return _reads_stream(connected._plan.to_proto(connected.sparkSession.client))
 
 
-def _message(frame: Any) -> str:
-    """What a DataFrame of Connect will send."""
-    return str(frame._plan.to_proto(frame.sparkSession.client))
+def _reads_stream(message: Message) -> bool:
+    """Is there a source in this part of a plan that never ends?"""
+    for field, value in message.ListFields():
+        parts = value if field.is_repeated and not isinstance(value, Mapping) else [value]
+        if field.name == "is_streaming" or any(isinstance(part, Message) and _reads_stream(part) for part in parts):
+            return True  # a flag that is not set is not listed
+    return False
 
 
-def declared(streams: Any, schema: StructType | str | Mapping[str, StructType | str]) -> Any:
+def declared(streams: Any, schema: Schema) -> Any:
     """The streams with just the declared columns, in the declared types."""
     if not isinstance(streams, Mapping):
-        return streams if isinstance(schema, Mapping) else _declared(streams, schema)
+        if isinstance(schema, Mapping):
+            raise ValueError("schema: one DataFrame was given, so give its columns, not a dict from stream name to columns")
+        return _declared(streams, schema)
     own = schema if isinstance(schema, Mapping) else dict.fromkeys(streams, schema)
+    if unknown := [name for name in own if name not in streams]:
+        raise ValueError(f"schema: there is no stream {listing(unknown)}; there are {listing(streams)}")
     return {name: _declared(stream, own[name]) if name in own else stream for name, stream in streams.items()}
 
 

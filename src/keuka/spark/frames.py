@@ -9,8 +9,8 @@ from keuka.spark import no_pyspark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
 
+    from keuka.spark.analysis import Schema
     from keuka.spark.jobs import Results
 
 
@@ -27,7 +27,7 @@ def on_spark(
     unit: Any = None,
     contributors: bool = False,
     shards: int | None = None,
-    schema: StructType | str | Mapping[str, StructType | str] | None = None,
+    schema: Schema | None = None,
 ) -> DataFrame:
     """The matches of a query over static DataFrames, as a DataFrame that is computed when Spark needs it.
 
@@ -51,9 +51,11 @@ def matching(query: Any, **options: Any) -> Callable[[DataFrame], DataFrame]:
     return lambda frame: on_spark(query, frame, **options)
 
 
-def all_on_spark(query: Any, streams: Any, *, shards: int | None = None, contributors: bool = False, **options: Any) -> Results:
+def all_on_spark(
+    query: Any, streams: Any, *, shards: int | None = None, contributors: bool = False, schema: Schema | None = None, **options: Any
+) -> Results:
     """The matches of every query of a set."""
-    return _results(query, streams, outputs=None, contributors=contributors, shards=shards, options=options)
+    return _results(query, streams, outputs=None, contributors=contributors, shards=shards, schema=schema, options=options)
 
 
 def _results(query: Any, streams: Any, **options: Any) -> Results:

@@ -17,7 +17,6 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StructType
 
 from keuka.automaton.tables import to_bytes
 from keuka.diagnostics import listing
@@ -32,7 +31,7 @@ from keuka.plan.division import END, START, ByKey, BySlices, Division, Part, Und
 from keuka.plan.prefilter import needed
 from keuka.query import EVENTS, Prepared, known_distinct, prepare
 from keuka.schema import MICROSECONDS, TimeAxis
-from keuka.spark.analysis import columns_of, declared, is_streaming, knowing
+from keuka.spark.analysis import Schema, columns_of, declared, is_streaming, knowing
 from keuka.spark.expressions import microseconds, weakened
 from keuka.spark.probe import require_on_executors
 from keuka.spark.schemas import arrow_schema, spark_schema, spark_type
@@ -81,7 +80,7 @@ def results(
     contributors: bool,
     shards: int | None,
     options: Mapping[str, Any],
-    schema: StructType | str | Mapping[str, StructType | str] | None = None,
+    schema: Schema | None = None,
 ) -> Results:
     """The matches of the outputs (None: of all, (): of the last query's). Whatever is wrong is said before a job starts."""
     if shards is not None and (not isinstance(shards, int) or isinstance(shards, bool) or shards < 1):

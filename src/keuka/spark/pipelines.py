@@ -23,7 +23,7 @@ from keuka.diagnostics import Diagnostic
 from keuka.errors import DataError, InternalError, KeukaError, QueryError, data_error
 from keuka.events.sources import open_stream
 from keuka.events.tables import Files
-from keuka.pipelines.checking import NANOSECONDS, Bound, as_error, described, empty_tables, files_of, local_path, outputs_of, plainly_read
+from keuka.pipelines.checking import Bound, as_error, described, empty_tables, files_of, local_path, outputs_of, plainly_read
 from keuka.pipelines.pipeline import Pipeline
 from keuka.pipelines.rejection import NO_TIME, REASON, REVERSED, STREAM, Counts, refused, rejected_schema
 from keuka.pipelines.staging import staged
@@ -45,6 +45,7 @@ WRITE_OPTIONS = {"csv": {"header": "true"}}
 # Formats whose sink is one directory, which can be written beside its place.
 DIRECTORIES = ("parquet", "csv", "json", "orc", "text", "avro", "xml")
 POLLED_SECONDS = 0.2
+NANOSECONDS = "write the files with microseconds: in pandas `to_parquet(..., coerce_timestamps='us')`"
 # With Spark's default of 200 partitions, which are not joined once results are kept, the example of `keuka new` took 2,000 tasks and 45 s
 # in a warm session; with one for so many rows it took 16 tasks and 9 s.
 SHARD_ROWS = 250_000

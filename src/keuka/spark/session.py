@@ -15,11 +15,11 @@ from keuka.spark import java, no_pyspark
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# What holds unless the user's settings say otherwise. Rows cross into Python in batches of so many, however many bytes that is: with any
-# other limit Spark sums up the sizes of all columns after every single row, which took a third of W1's time.
+# What holds unless the user's settings, or Spark's own configuration, say otherwise. Rows cross into Python in batches of so many, however
+# many bytes that is: with a limit Spark sums up the sizes of all columns after every single row, which took a third of W1's time.
 QUERY_SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "32768",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
 }
 # These can be set only where the session brings a JVM of its own, not over Spark Connect.
@@ -35,14 +35,19 @@ def open_session(master: str | None, conf: Mapping[str, str], app: str) -> Spark
         raise no_pyspark(error) from error
     builder = SparkSession.builder.appName(app)
     if master is not None and master.startswith("sc://"):
-        settings = QUERY_SETTINGS
+        settings: Mapping[str, str] = {}
         builder = builder.remote(master)
     else:
-        settings = QUERY_SETTINGS | PROCESS_SETTINGS
+        settings = PROCESS_SETTINGS
         _prepare_processes(conf)
         builder = builder if master is None else builder.master(master)
     try:
-        return builder.config(map={**settings, **conf}).getOrCreate()
+        session = builder.config(map={**settings, **conf}).getOrCreate()
+        said = {} if is_connect(session) else dict(session.sparkContext.getConf().getAll())
+        for name, value in QUERY_SETTINGS.items():
+            if name not in said and name not in conf:
+                session.conf.set(name, value)
+        return session
     except Exception as error:
         wanted = "" if master is None else f" on `{master}`"
         more = "if Spark has written more, it stands above this message; `spark.log.level=INFO` lets it write everything"
