@@ -42,6 +42,7 @@ test-connect: build ## the core cases over Spark Connect, and queries in Spark D
 test-oldest: build $(OLDEST_SPARK)/pyspark ## the core cases on the oldest Spark that is supported
 	PYTHONPATH=$(CURDIR)/$(OLDEST_SPARK) $(BIN)/python -c 'import pyspark; assert pyspark.__version__ == "$(notdir $(OLDEST_SPARK))"'
 	PYTHONPATH=$(CURDIR)/$(OLDEST_SPARK) $(BIN)/pytest tests/spark/test_frames.py tests/spark/test_expressions.py
+	PYTHONPATH=$(CURDIR)/$(OLDEST_SPARK) SPARK_HOME=$(CURDIR)/$(OLDEST_SPARK)/pyspark $(BIN)/pytest tests/connect
 
 $(OLDEST_SPARK)/pyspark: | build
 	$(BIN)/pip install --quiet --target $(OLDEST_SPARK) 'pyspark==$(notdir $(OLDEST_SPARK))'
