@@ -97,17 +97,13 @@ def first_matches(batches: Iterable[MatchBatch], n_shown: int) -> FirstMatches:
 
 def print_tables(prepared: Prepared, found: FirstMatches, limit: int | None) -> int:
     """Prints the first matches of every output and returns the number of all of them."""
-    from rich.console import Console
-
-    # A terminal decides itself how wide a table may be; in a pipe or a file it is as wide as it needs to be.
-    console = Console(width=None if sys.stdout.isatty() else 10_000, highlight=False, markup=False)
     several = len(prepared.tables.outputs) > 1
     for columns in prepared.tables.outputs:
         rows, n_rows = found.get(columns.name, ([], 0))
         if several:
             click.echo(f"{columns.name}: {counted(n_rows, 'match', 'matches')}")
         if rows:
-            console.print(table_of(prepared.schema(columns.name), rows))
+            _print_rows(prepared.schema(columns.name), rows)
         if n_rows == limit:
             click.echo(f"(stopped after {counted(limit, 'match', 'matches')}: --limit)")
         elif n_rows > len(rows):
@@ -119,13 +115,16 @@ def print_tables(prepared: Prepared, found: FirstMatches, limit: int | None) -> 
 
 def print_table(table: pa.Table) -> None:
     """All rows of a small table."""
-    from rich.console import Console
-
     from keuka.events.sinks import python_rows
 
-    rows = [row for batch in table.to_batches() for row in python_rows(batch)]
+    _print_rows(table.schema, [row for batch in table.to_batches() for row in python_rows(batch)])
+
+
+def _print_rows(schema: pa.Schema, rows: list[dict[str, object]]) -> None:
+    from rich.console import Console
+
     # A terminal decides itself how wide a table may be; in a pipe or a file it is as wide as it needs to be.
-    Console(width=None if sys.stdout.isatty() else 10_000, highlight=False, markup=False).print(table_of(table.schema, rows))
+    Console(width=None if sys.stdout.isatty() else 10_000, highlight=False, markup=False).print(table_of(schema, rows))
 
 
 def counted(n: int, one: str, many: str) -> str:

@@ -287,6 +287,8 @@ def test_declared_columns_are_chosen_and_converted(spark: SparkSession):
             found = keuka.on_spark(text, streams, time="ts", schema=said)
             assert [(field.name, field.dataType.simpleString()) for field in found.schema][1:3] == [("low", "double"), ("high", "double")]
             assert [(row.low, row.high) for row in found.collect()] == [(1.0, 2.0)]
+    every = all_on_spark(f"{text} PUBLISH Rises", frame, time="ts", language="cel", schema="ts BIGINT, name STRING, price DOUBLE")
+    assert [(row.low, row.high) for row in every.output("Rises").collect()] == [(1.0, 2.0)]
     with pytest.raises(keuka.QueryError, match="`unread`"):
         keuka.on_spark("SELECT unread FROM Stock", frame, time="ts", schema="ts BIGINT, name STRING")
     with pytest.raises(ValueError, match="there is no stream `Stok`; there are `Stock`"):

@@ -77,7 +77,7 @@ def bind(pipeline: Pipeline, embedded: bool, here: bool, found: list[Diagnostic]
         checker.check_declared(whole.inputs)
     read = streams if one_table else {name: stream for name, stream in streams.items() if name in whole.inputs}
     unset = [name for name, stream in read.items() if VARIABLE.search(repr(stream))]
-    checker.check_exist([name for name in read if name not in unset])
+    checker.check_files([name for name in read if name not in unset])
     unknown = unset or any(diagnostic.code in (NO_FILE, NO_STREAM) for diagnostic in found)
     return None if unknown else Bound(read, whole, params, sinks)
 
@@ -215,16 +215,16 @@ class _Checker:
                 help = (*similar(name, declared), f"declared are {listing(declared)}")
                 self.note(NO_STREAM, f"the queries read a stream `{name}`, which is not declared", ("streams",), *help)
 
-    def check_exist(self, read: Iterable[str]) -> None:
+    def check_files(self, read: Iterable[str]) -> None:
         """Before Spark starts, which takes longer than to look; what may be on another machine is not looked for."""
         if not self.embedded and (not self.here or _over_connect()):
             return
         for name in read:
             stream = self.pipeline.streams[name]
             for path in stream.all_paths if stream.format in OF_FILES else ():
-                self.check_exists(path, ("streams", name, "paths" if stream.paths else "path"))
+                self.check_file(path, ("streams", name, "paths" if stream.paths else "path"))
 
-    def check_exists(self, path: str, place: Place) -> None:
+    def check_file(self, path: str, place: Place) -> None:
         # Without a scheme, Spark may be configured to look elsewhere.
         local = local_path(located(path, self.pipeline.folder, self.embedded), self.embedded)
         if local is None or os.path.exists(local.rstrip("/")):
@@ -356,7 +356,7 @@ class _Checker:
 
 def _overlap(sink: str, read: str) -> bool:
     if glob.has_magic(read):
-        fixed = read[: re.search(r"[*?\[]", read).start()]  # type: ignore[union-attr]
+        fixed = re.split(r"[*?[]", read, maxsplit=1)[0]
         return _inside(os.path.dirname(fixed), sink) or fnmatch.fnmatch(sink, read)
     return _inside(read, sink) or _inside(sink, read)
 

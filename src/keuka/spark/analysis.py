@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from google.protobuf.message import Message
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
@@ -49,12 +48,14 @@ def is_streaming(frame: DataFrame, ask: bool) -> bool:
     return _reads_stream(connected._plan.to_proto(connected.sparkSession.client))
 
 
-def _reads_stream(message: Message) -> bool:
-    """Is there a source in this part of a plan that never ends?"""
+def _reads_stream(message: Any) -> bool:
+    """Is there a source in this part of a plan, a message of protobuf, that never ends?"""
     for field, value in message.ListFields():
-        parts = value if field.is_repeated and not isinstance(value, Mapping) else [value]
-        if field.name == "is_streaming" or any(isinstance(part, Message) and _reads_stream(part) for part in parts):
+        if field.name == "is_streaming":
             return True  # a flag that is not set is not listed
+        parts = [] if field.message_type is None else [value] if hasattr(value, "ListFields") else value
+        if any(hasattr(part, "ListFields") and _reads_stream(part) for part in parts):
+            return True
     return False
 
 

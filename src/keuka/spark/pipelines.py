@@ -1,4 +1,4 @@
-"""Runs a pipeline on Spark: streams as DataFrames, `all_on_spark`, sinks through Spark's writers.
+"""Runs a pipeline on Spark: streams as DataFrames, `jobs.results`, sinks through Spark's writers.
 
 What Spark itself says is turned into errors of ours: those that workers raised are shown as if they had been raised here.
 """
