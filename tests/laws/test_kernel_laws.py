@@ -235,8 +235,27 @@ def test_nan_and_the_zeros_of_either_sign_are_keys(condition: str):
     assert runner.usage("q").n_instances == 1
 
 
+@pytest.mark.parametrize("query", [keuka.cel("FROM S NEXT {$2.b = $1.b} S"), keuka.sase("SEQ(S v0, S v1) WHERE [b] WITHIN 9")])
+def test_truth_values_are_keys(query: keuka.Query):
+    streams: Rows = {"S": [(1, "a", 0, 0.0, True), (2, "a", 0, 0.0, False), (3, "a", 0, 0.0, True)], "Q": [], "I": []}
+    program = lowered(query)
+    planned = plan(program, contributors=True)
+    home, away = runner_of(streams), runner_of(streams)
+    for runner in (home, away):
+        runner.load("q", compile_tables(planned))
+    steps = epochs(streams, 1)
+    found = [batch for step in steps[:2] for batch in processed(home, step)]
+    before = home.usage("q").n_instances
+    falsehood = pa.StructArray.from_arrays([pa.array([False])], names=["b"])
+    state.put(away, state.take(home, falsehood))
+    state.drop(home, falsehood)
+    assert 0 < home.usage("q").n_instances == before - away.usage("q").n_instances < before
+    found += [batch for step in [*steps[2:], {}] for batch in processed(home, step)]
+    check(str(query), streams, by_reference(program, streams), outcome(program, streams, found, "q"))
+
+
 def arrow_type(type_: Type) -> pa.DataType:
-    found = {Type.STRING: pa.string(), Type.DOUBLE: pa.float64(), Type.BOOLEAN: pa.int64()}
+    found = {Type.STRING: pa.string(), Type.DOUBLE: pa.float64(), Type.BOOLEAN: pa.bool_()}
     return found.get(type_, pa.int64())
 
 
