@@ -13,6 +13,8 @@ BIN := $(VENV)/bin
 PXD := $(wildcard src/keuka/kernel/*.pxd)
 OLDEST_SPARK := build/spark/4.1.0
 KERNEL := $(PXD) $(wildcard $(PXD:.pxd=.py))
+# Tests on all cores. Those that share something costly, as a Spark session, name it as their group and stay in one process.
+DIVIDED := --numprocesses auto --maxprocesses 4 --dist loadgroup
 
 # A sanitized kernel needs the sanitizer loaded before Python, and C++'s library for exceptions. All memory comes from malloc, where
 # the sanitizer sees its bounds; leaks of other libraries are not ours. Reports must get past pytest's capture (`--capture=sys`).
@@ -33,7 +35,7 @@ demo: build ## make up a stock market and a store, run a pipeline over them on S
 	$(BIN)/python examples/demo.py
 
 test: lint ## lint, then every test with a fixed number of random examples
-	$(BIN)/pytest --ignore=tests/cluster --ignore=tests/connect
+	$(BIN)/pytest $(DIVIDED) --ignore=tests/cluster --ignore=tests/connect
 
 test-connect: build ## the core cases over Spark Connect, and queries in Spark Declarative Pipelines
 	KEUKA_SPARK_CONNECT=1 SPARK_TESTING=0 $(BIN)/pytest tests/spark/test_frames.py
@@ -52,7 +54,7 @@ test-cluster: build ## a Spark cluster of a master and two workers on this machi
 
 laws: build ## the laws of the algebra over EXAMPLES (2000) random queries and streams each, with a fresh SEED
 	@echo "repeat exactly these examples with: make laws EXAMPLES=$(EXAMPLES) SEED=$(SEED)"
-	KEUKA_LAW_EXAMPLES=$(EXAMPLES) $(BIN)/pytest tests/laws --hypothesis-seed=$(SEED)
+	KEUKA_LAW_EXAMPLES=$(EXAMPLES) $(BIN)/pytest $(DIVIDED) tests/laws --hypothesis-seed=$(SEED)
 
 laws-spark: build ## queries on Spark and in this process, EXAMPLES random ones in one job, with a fresh SEED
 	@echo "repeat exactly these examples with: make laws-spark EXAMPLES=$(EXAMPLES) SEED=$(SEED)"
@@ -61,11 +63,12 @@ laws-spark: build ## queries on Spark and in this process, EXAMPLES random ones 
 sanitize: build ## the tests again with a kernel that checks every index, then with one under AddressSanitizer and UBSan
 	KEUKA_BUILD=checked $(BIN)/python setup.py --quiet build --build-base build/checked-objects --build-lib build/checked
 	PYTHONPATH=$(CURDIR)/build/checked KEUKA_LAW_EXAMPLES=60 \
-	  $(BIN)/pytest --ignore=tests/test_project.py --ignore=tests/spark --ignore=tests/cluster --ignore=tests/connect --hypothesis-seed=$(SEED)
+	  $(BIN)/pytest $(DIVIDED) --ignore=tests/test_project.py --ignore=tests/spark --ignore=tests/cluster --ignore=tests/connect \
+	  --hypothesis-seed=$(SEED)
 	@test -e "$(LIBASAN)" || { echo "$(CXX) has no AddressSanitizer: libasan.so is missing (on Debian it comes with g++)"; exit 1; }
 	KEUKA_BUILD=sanitized $(BIN)/python setup.py --quiet build --build-base build/sanitized-objects --build-lib build/sanitized
 	$(SANITIZED) ASAN_OPTIONS=detect_leaks=0 KEUKA_LAW_EXAMPLES=30 \
-	  $(BIN)/pytest --capture=sys $(KERNEL_TESTS) tests/events tests/laws tests/test_workloads.py --hypothesis-seed=$(SEED)
+	  $(BIN)/pytest $(DIVIDED) --capture=sys $(KERNEL_TESTS) tests/events tests/laws tests/test_workloads.py --hypothesis-seed=$(SEED)
 	$(SANITIZED) ASAN_OPTIONS=malloc_context_size=2 $(BIN)/pytest --capture=sys $(KERNEL_TESTS) --ignore=tests/run/test_interrupt.py
 	$(SANITIZED) ASAN_OPTIONS=detect_leaks=0:max_allocation_size_mb=1024:allocator_may_return_null=1 \
 	  $(BIN)/python tests/kernel/fuzz.py tables --mutations 3000 --seed $(SEED)

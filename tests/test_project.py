@@ -93,6 +93,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.xdist_group("wheel")
 def test_the_wheel_has_grammars_declarations_and_type_marker_but_no_generated_source(installed: Path):
     (wheel,) = installed.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
@@ -101,6 +102,7 @@ def test_the_wheel_has_grammars_declarations_and_type_marker_but_no_generated_so
     assert [name for name in names if name.endswith((".cpp", ".c"))] == []
 
 
+@pytest.mark.xdist_group("wheel")
 def test_the_installed_wheel_answers_a_query_from_another_directory(installed: Path, tmp_path: Path):
     (tmp_path / "rises.cel").write_text("SELECT n_1 AS before, n FROM S NEXT {$2.n > $1.n} S PUBLISH Rises;\n")
     (tmp_path / "numbers.csv").write_text("t,n\n1,5\n2,3\n3,7\n")
@@ -165,10 +167,13 @@ def run_python(block: Block, expected: str | None, names: dict[str, object], cap
     assert expected is None or same_output(expected, found), f"{block.place} prints\n{found}"
 
 
-PAGES = ("cel", "sase", "one_stream", "engine", "pipelines", "spark")
+PAGES = ("cel", "sase", "one_stream", "engine", "pipelines")
 
 
-@pytest.mark.parametrize("page", ["README.md", *[f"docs/{name}.md" for name in PAGES]])
+WITH_SPARK = pytest.param("docs/spark.md", marks=pytest.mark.xdist_group("spark"))
+
+
+@pytest.mark.parametrize("page", ["README.md", *[f"docs/{name}.md" for name in PAGES], WITH_SPARK])
 def test_every_block_of_the_documentation_does_what_it_says(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
