@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -23,10 +22,11 @@ CONFIGURATION = {
 }
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where tests are divided over processes, those with Spark stay together: they share the session."""
+    """Where tests are divided over processes, those that share the session stay together."""
     for item in items:
-        if item.path.is_relative_to(Path(__file__).parent):
+        if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))
 
 

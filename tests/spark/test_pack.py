@@ -14,6 +14,8 @@ import keuka
 from keuka.cli import main
 from keuka.spark.pack import closure, files_of
 
+pytestmark = pytest.mark.xdist_group("pack")
+
 
 @pytest.fixture(scope="module")
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
