@@ -13,7 +13,7 @@ BIN := $(VENV)/bin
 PXD := $(wildcard src/keuka/kernel/*.pxd)
 OLDEST_SPARK := build/spark/4.1.0
 KERNEL := $(PXD) $(wildcard $(PXD:.pxd=.py))
-# Tests on all cores. Those that share something costly, as a Spark session, name it as their group and stay in one process.
+# Tests in several processes. Those that share something costly, as a Spark session, have it as their group and stay in one.
 DIVIDED := --numprocesses auto --maxprocesses 4 --dist loadgroup
 
 # A sanitized kernel needs the sanitizer loaded before Python, and C++'s library for exceptions. All memory comes from malloc, where

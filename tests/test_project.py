@@ -168,8 +168,6 @@ def run_python(block: Block, expected: str | None, names: dict[str, object], cap
 
 
 PAGES = ("cel", "sase", "one_stream", "engine", "pipelines")
-
-
 WITH_SPARK = pytest.param("docs/spark.md", marks=pytest.mark.xdist_group("spark"))
 
 
