@@ -226,6 +226,8 @@ def _check_names(tables: Tables) -> None:
     stream, column_type = tables.arrays["stream"], tables.arrays["column_type"]
     n_sources = len(tables.sources)
     described = [(i, [TYPE_CODES[t] for t in source.types], len(source.columns)) for i, source in enumerate(tables.sources)]
+    if len({output.name for output in tables.outputs}) < len(tables.outputs):
+        raise Malformed("two outputs have one name")
     for output in tables.outputs:
         if not 0 <= output.operator < len(tables.arrays["operator"]):
             raise Malformed("an output has no operator")
