@@ -9,7 +9,7 @@ import pyarrow.parquet
 import pytest
 
 import keuka
-from keuka.pipelines import Input, Queries, Sink
+from keuka.pipelines import Input, Queries, Sink, SparkSettings
 from keuka.pipelines.ddl import arrow_schema
 
 from .market import CONSOLE, QUERY, STREAM
@@ -270,6 +270,39 @@ def test_a_pipeline_made_in_python_is_checked_like_a_file():
     )
     with pytest.raises(keuka.PipelineError, match=r"no query publishes `Rises`\n  \[\[sinks\]\] number 1, of"):
         pipeline.check(embedded=True)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: keuka.Pipeline({}, "SELECT * FROM Stock", []), "`queries` of a Pipeline must be made of keuka.pipelines.Queries"),
+        (lambda: keuka.Pipeline({}, [keuka.cel("SELECT * FROM Stock")], []), "`queries` of a Pipeline"),
+        (lambda: keuka.Pipeline({}, Queries(file="rise.cel"), []), "`queries` of a Pipeline"),
+        (lambda: keuka.Pipeline([Input("csv")], [], []), "`streams` of a Pipeline must be made of keuka.pipelines.Input"),
+        (lambda: keuka.Pipeline({"Stock": "ticks.csv"}, [], []), "`streams` of a Pipeline"),
+        (lambda: keuka.Pipeline({}, [], ["out"]), "`sinks` of a Pipeline must be made of keuka.pipelines.Sink"),
+        (lambda: keuka.Pipeline({}, [], [], spark={"master": "local[4]"}), "`spark` of a Pipeline"),
+        (lambda: Input(None), "`format` of Input must be text, not NoneType"),
+        (lambda: Input("csv", schema={"t": "int"}), "`schema` of Input must be text, not dict"),
+        (lambda: Input("csv", time=("t", "u", "v")), "`time` of Input must be a column, or a list of two columns"),
+        (lambda: Sink("csv", options={"sep": object()}), "`options` of Sink must be a table of texts, numbers and booleans"),
+        (lambda: SparkSettings(shards=0), "`shards` of SparkSettings must be a whole number from 1 on"),
+    ],
+)
+def test_parts_of_a_wrong_kind_are_refused_where_they_are_made(make, message):
+    with pytest.raises(keuka.PipelineError) as raised:
+        make()
+    assert raised.value.code == "K603"
+    assert message in str(raised.value)
+
+
+def test_fields_may_be_given_as_python_has_them(folder):
+    stream = Input("csv", paths=[folder / "ticks.csv"], options={"header": True, "maxColumns": 20})
+    assert stream == Input("csv", paths=(str(folder / "ticks.csv"),), options={"header": "true", "maxColumns": "20"})
+    streams = {"Stock": Input("csv", path=folder / "ticks.csv", options={"header": True})}
+    pipeline = keuka.Pipeline(streams, [Queries(file=Path("rise.cel"))], [Sink("csv", path=Path("out"))])
+    assert pipeline.run(embedded=True).matches == {"Rise": 4}
+    assert Queries(files="*.cel").files == ("*.cel",)
 
 
 def test_directories_in_directories_need_spark(pipeline_file):

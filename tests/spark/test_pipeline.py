@@ -141,6 +141,17 @@ def test_what_spark_cannot_read_is_k608_in_its_words(stream, message, monkeypatc
     assert "swordfish" not in str(raised.value)
 
 
+def test_a_check_says_what_spark_makes_of_nanoseconds():
+    pa.parquet.write_table(
+        pa.table({"time": pa.array([1_000, 2_000], pa.timestamp("ns")), "name": ["a", "a"], "price": [1.0, 2.0]}), "ticks.parquet"
+    )
+    pipeline = keuka.Pipeline({"Stock": Input("parquet", path="ticks.parquet")}, QUERIES, [Sink("console")])
+    assert "low" in pipeline.check(embedded=True)["Rise"].names
+    for asked in (pipeline.check, pipeline.run):
+        with pytest.raises(keuka.DataError, match=r"K608.*(\n.*)*coerce_timestamps='us'"):
+            asked()
+
+
 def test_a_value_that_does_not_fit_its_column_is_an_error_and_not_null():
     Path("ticks.csv").write_text(TICKS + "2024-01-02 09:30:00,IBM,much\n")
     stream = Input("csv", path="ticks.csv", schema="time TIMESTAMP_NTZ, name STRING, price DOUBLE")

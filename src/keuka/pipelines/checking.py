@@ -113,7 +113,9 @@ def columns_of(name: str, stream: Input, embedded: bool, here: bool) -> pa.Schem
     """The columns of a stream as far as they are known without Spark: those of files on this machine, or the declared ones."""
     files = files_of(stream, here)
     if files is not None and (embedded or (plainly_read(stream) and not _has_partitions(files))):
-        return open_stream(name, described(stream, files)).data.schema
+        schema = open_stream(name, described(stream, files)).data.schema
+        # Spark refuses nanoseconds in Parquet, or takes them for integers: its settings decide.
+        return schema if embedded or not any("[ns" in str(field.type) for field in schema) else None
     try:
         return None if stream.schema is None else ddl.arrow_schema(stream.schema)
     except ValueError:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from keuka.diagnostics import Diagnostic, SourceText, Span, listing, similar
 from keuka.errors import PipelineError
+from keuka.pipelines.kinds import INPUT, QUERIES, SINK, SPARK, Kind
 from keuka.pipelines.places import Place, finding
 from keuka.pipelines.values import Input, Queries, Sink, SparkSettings
 
-# What a key holds, in words, and the value it becomes; a ValueError if it is of another kind.
-Kind = tuple[str, Callable[[Any], Any]]
+TABLES = ("streams", "queries", "sinks", "spark")
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -53,85 +53,6 @@ def _syntax(source: SourceText, error: tomllib.TOMLDecodeError) -> Diagnostic:
     offset = min(offset, max(0, len(source.text) - 1))
     span = Span(source, offset, offset + 1) if source.text else None
     return Diagnostic("K601", f"the pipeline file is not TOML: {message[:1].lower()}{message[1:]}", span)
-
-
-# -- kinds of values -------------------------------------------------------------------------------------------------------
-
-
-def _a_text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError
-    return value
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    values = value if isinstance(value, list) else [value]
-    return tuple([_a_text(one) for one in values])
-
-
-def _time(value: Any) -> str | tuple[str, str]:
-    if isinstance(value, list) and len(value) == 2:
-        return _a_text(value[0]), _a_text(value[1])
-    return _a_text(value)
-
-
-def _lateness(value: Any) -> str | int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else _a_text(value)
-
-
-def _count(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ValueError
-    return value
-
-
-def _options(value: Any) -> dict[str, str]:
-    """Spark takes every option as text. A name with dots but without quotes is a table in a table to TOML."""
-    if not isinstance(value, Mapping):
-        raise ValueError
-    options: dict[str, str] = {}
-    for name, one in value.items():
-        if isinstance(one, Mapping):
-            options |= {f"{name}.{inner}": text for inner, text in _options(one).items()}
-        elif isinstance(one, str | int | float):
-            options[name] = str(one).lower() if isinstance(one, bool) else str(one)
-        else:
-            raise ValueError
-    return options
-
-
-def _table(value: Any) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        raise ValueError
-    return dict(value)
-
-
-TEXT: Kind = ("text", _a_text)
-TEXTS: Kind = ("a text or a list of texts", _texts)
-OPTIONS: Kind = ("a table of texts, numbers and booleans", _options)
-
-INPUT: dict[str, Kind] = {
-    "format": TEXT,
-    "path": TEXT,
-    "paths": TEXTS,
-    "schema": TEXT,
-    "options": OPTIONS,
-    "time": ("a column, or a list of two columns [start, end]", _time),
-    "unit": TEXT,
-    "lateness": ('a text such as "5 s", or a whole number of ticks', _lateness),
-    "id": TEXT,
-    "type_column": TEXT,
-}
-QUERIES: dict[str, Kind] = {
-    "text": TEXT,
-    "file": TEXT,
-    "files": TEXTS,
-    "language": TEXT,
-    "params": ("a table of values by name", _table),
-}
-SINK: dict[str, Kind] = {"format": TEXT, "of": TEXT, "path": TEXT, "mode": TEXT, "options": OPTIONS}
-SPARK: dict[str, Kind] = {"master": TEXT, "conf": OPTIONS, "shards": ("a whole number from 1 on", _count)}
-TABLES = ("streams", "queries", "sinks", "spark")
 
 
 class _Reader:

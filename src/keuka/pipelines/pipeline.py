@@ -10,7 +10,7 @@ from types import ModuleType
 import pyarrow as pa
 
 from keuka.diagnostics import Diagnostic, SourceText
-from keuka.errors import KeukaError
+from keuka.errors import KeukaError, PipelineError
 from keuka.pipelines import embedded as in_process
 from keuka.pipelines.checking import Bound, as_error, bind, columns_of, empty_tables, outputs_of
 from keuka.pipelines.environment import filled_in
@@ -42,6 +42,13 @@ class Pipeline:
     spark: SparkSettings = field(default_factory=SparkSettings)
     folder: str = ""  # what paths are relative to; the working directory if empty
     source: SourceText | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        streams = list(self.streams.values()) if isinstance(self.streams, Mapping) else None
+        _expect(streams, Input, "streams", 'a mapping: `{"Stock": Input("parquet", path="ticks")}`')
+        _expect(self.queries, Queries, "queries", 'a list: `[Queries(text="SELECT ..."), Queries(file="rise.cel")]`')
+        _expect(self.sinks, Sink, "sinks", 'a list: `[Sink("parquet", path="out")]`')
+        _expect([self.spark], SparkSettings, "spark", '`SparkSettings(master="local[4]")`')
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Pipeline:
@@ -87,6 +94,12 @@ class Pipeline:
     def _is_here(self, embedded: bool, master: str | None) -> bool:
         """Are paths without a scheme on this machine?"""
         return embedded or (master or self.spark.master or "local").startswith("local")
+
+
+def _expect(parts: object, kind: type, name: str, example: str) -> None:
+    if not isinstance(parts, Sequence) or not all(isinstance(part, kind) for part in parts):
+        message = f"`{name}` of a Pipeline must be made of keuka.pipelines.{kind.__name__}"
+        raise PipelineError(Diagnostic("K603", message, help=(f"give {example}",)))
 
 
 def _on_spark() -> ModuleType:

@@ -6,10 +6,14 @@ Texts may hold `${NAME}`, which is filled in from the environment only when a pi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import pyarrow as pa
+
+from keuka.diagnostics import Diagnostic
+from keuka.errors import PipelineError
+from keuka.pipelines.kinds import INPUT, QUERIES, SINK, SPARK, Kind
 
 REJECTED, LATE, METRICS = "rejected", "late", "metrics"
 SIDE_OUTPUTS = (REJECTED, LATE, METRICS)
@@ -21,6 +25,18 @@ FILE_FORMATS = {"parquet": "Parquet", "csv": "CSV", "json": "JSON", "arrow": "Ar
 SUFFIX_OF = {"parquet": ".parquet", "csv": ".csv", "json": ".json", "arrow": ".arrow"}
 
 MODES = ("error", "overwrite", "append")
+
+
+def _convert(part: Input | Queries | Sink | SparkSettings, kinds: Mapping[str, Kind]) -> None:
+    """Fields may be given as Python has them: a Path for a path, a list for a tuple, True for an option "true"."""
+    for known in fields(part):
+        what, converted = kinds[known.name]
+        value = getattr(part, known.name)
+        try:
+            object.__setattr__(part, known.name, None if value is known.default is None else converted(value))
+        except ValueError:
+            message = f"`{known.name}` of {type(part).__name__} must be {what}, not {type(value).__name__}"
+            raise PipelineError(Diagnostic("K603", message)) from None
 
 
 @dataclass(frozen=True)
@@ -43,6 +59,9 @@ class Input:
     id: str | None = None
     type_column: str | None = None
 
+    def __post_init__(self) -> None:
+        _convert(self, INPUT)
+
     @property
     def all_paths(self) -> tuple[str, ...]:
         return self.paths if self.path is None else (self.path, *self.paths)
@@ -58,6 +77,9 @@ class Queries:
     language: str | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        _convert(self, QUERIES)
+
 
 @dataclass(frozen=True)
 class Sink:
@@ -69,6 +91,9 @@ class Sink:
     mode: str = "error"
     options: Mapping[str, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        _convert(self, SINK)
+
 
 @dataclass(frozen=True)
 class SparkSettings:
@@ -77,6 +102,9 @@ class SparkSettings:
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
     shards: int | None = None
+
+    def __post_init__(self) -> None:
+        _convert(self, SPARK)
 
 
 @dataclass(frozen=True)
