@@ -408,6 +408,27 @@ def test_interrupting_is_exit_code_130_without_a_traceback():
     assert err == "interrupted\n"
 
 
+def test_a_command_ends_though_standard_input_waits_for_more():
+    """Arrow reads ahead, in a thread that needs Python: it must not be left behind when the interpreter ends."""
+    Path("all.cel").write_text("SELECT n FROM S;")
+    command = [*COMMAND, "match", "all.cel", "-", "--time", "t", "--out", "-"]
+    more_than_a_block = b"t,n\n" + b"".join([b"%d,%d\n" % (i, i) for i in range(700_000)])
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdin.write(more_than_a_block)
+        process.stdin.flush()  # and it stays open
+        assert process.stdout.readline().startswith(b'{"n": 0, ')
+        process.stdout.close()  # as `head -n 1` does
+        assert process.wait(timeout=60) == 141
+        assert process.stderr.read() == b""
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdin.write(more_than_a_block)
+        process.stdin.flush()
+        assert process.stdout.readline().startswith(b'{"n": 0, ')
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=60)[1] == b"interrupted\n"
+        assert process.returncode == 130
+
+
 # -- the other commands
 
 

@@ -116,11 +116,11 @@ def test_standard_input_is_recognised_by_its_first_bytes(
     write: Write, small_blocks: None, monkeypatch: pytest.MonkeyPatch, suffix: str, n_copies: int
 ) -> None:
     table = pa.concat_tables([TABLE] * n_copies).sort_by("ts")
-    content = Path(write_as(suffix, table)).read_bytes()
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
-    stream = opened("-")
-    assert stream.n_rows is None
-    assert rows(stream) == table.to_pylist()
+    with open(write_as(suffix, table)) as content:
+        monkeypatch.setattr("sys.stdin", content)
+        stream = opened("-")
+        assert stream.n_rows is None
+        assert rows(stream) == table.to_pylist()
 
 
 def test_a_file_without_a_known_suffix_is_recognised_too(write: Write) -> None:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import io
 import os
+import select
 import sys
+import time
+import weakref
 from dataclasses import dataclass
+from typing import Any, TypeVar, cast
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from keuka.errors import DataError, data_error
@@ -28,6 +35,8 @@ SUFFIXES = {
     ".json": "JSON",
 }
 COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
+
+Lent = TypeVar("Lent")
 
 
 @dataclass(frozen=True)
@@ -82,7 +91,7 @@ def format_of(path: str) -> str | None:
 
 def _head(stream: str, path: str) -> bytes:
     if path == "-":
-        return sys.stdin.buffer.read(BLOCK_BYTES)
+        return _StandardInput(b"").read(BLOCK_BYTES)
     try:
         with pa.input_stream(path, compression="detect") as source:
             return bytes(source.read(BLOCK_BYTES))
@@ -112,26 +121,75 @@ def _sniff(stream: str, path: str, head: bytes) -> str:
 def open_bytes(file: File) -> pa.NativeFile:
     """The file from its first byte on, decompressed."""
     if file.path == "-" and len(file.head) < BLOCK_BYTES:
-        # All there is. A thread of Arrow that still held a Python file when the interpreter ends would abort the process.
-        return pa.BufferReader(file.head)
+        return in_memory(file.head)  # all there is
     if file.path == "-":
-        return pa.PythonFile(_Continued(file.head), mode="r")
+        return pa.PythonFile(lent(_StandardInput(file.head)), mode="r")
     return pa.input_stream(file.path, compression="detect")
 
 
-class _Continued(io.RawIOBase):
-    """Standard input, beginning with the bytes already taken from it."""
+# -- What threads of Arrow hold. One that needs Python after the interpreter has ended aborts the process, be it only to let go of memory.
+
+
+def in_memory(content: bytes) -> pa.BufferReader:
+    """A file of these bytes, in memory that is Arrow's own."""
+    copy = pa.BufferOutputStream()
+    copy.write(content)
+    return pa.BufferReader(copy.getvalue())
+
+
+_lent: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+
+
+def lent(thing: Lent) -> Lent:
+    """An object for Arrow to keep: the interpreter does not end before Arrow has let go of it."""
+    _lent[id(thing)] = thing
+    return thing
+
+
+@atexit.register
+def _wait_for_lent() -> None:
+    for thing in list(_lent.values()):
+        if isinstance(thing, _StandardInput):
+            thing.end()
+        del thing
+    patience = time.monotonic() + 2  # what a program itself still holds will never be given back
+    while _lent and time.monotonic() < patience:
+        time.sleep(0.001)
+
+
+class _StandardInput(io.RawIOBase):
+    """Standard input, beginning with the bytes already taken from it. Arrow reads ahead: what waits for more must not wait for ever."""
 
     def __init__(self, head: bytes) -> None:
         self._head = io.BytesIO(head)
+        self._ended = False
 
     def readable(self) -> bool:
         return True
 
     def read(self, size: int = -1) -> bytes:
         # Never fewer bytes than asked for before the end: Arrow IPC takes a short read for a cut file.
-        taken = self._head.read(size)
-        return taken if len(taken) == size else taken + sys.stdin.buffer.read(size - len(taken) if size >= 0 else -1)
+        taken = [self._head.read(size)]
+        missing = size - len(taken[0]) if size >= 0 else sys.maxsize
+        while missing and (more := self._more(min(missing, BLOCK_BYTES))):
+            taken.append(more)
+            missing -= len(more)
+        return b"".join(taken)
+
+    def read_buffer(self, size: int = -1) -> npt.NDArray[np.uint8]:
+        """What Arrow calls where it keeps the bytes. They are lent as an array, because bytes do not say when they are let go."""
+        return lent(np.frombuffer(self.read(size), np.uint8))
+
+    def _more(self, size: int) -> bytes:
+        source = cast(io.BufferedReader, sys.stdin.buffer)
+        while not self._ended:
+            if select.select([source], [], [], 0.1)[0]:
+                return source.read1(size)
+        return b""
+
+    def end(self) -> None:
+        """Nothing more is wanted."""
+        self._ended = True
 
 
 def estimated_rows(file: File, n_head_rows: int) -> int | None:

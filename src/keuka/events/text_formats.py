@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.json
 
 from keuka.errors import DataError, data_error
-from keuka.events.files import BATCH_ROWS, BLOCK_BYTES, File, estimated_rows, open_bytes
+from keuka.events.files import BATCH_ROWS, BLOCK_BYTES, File, estimated_rows, in_memory, lent, open_bytes
 
 # ---- CSV
 
@@ -43,7 +44,7 @@ def csv_schema(file: File) -> tuple[pa.Schema, int | None]:
     whole = file.head if len(file.head) < BLOCK_BYTES else file.head[: _last_row_end(file.head)]
     # A header without rows has no batch to infer from, which `read_csv` (unlike `open_csv`) takes as columns of nulls.
     try:
-        table = pa.csv.read_csv(io.BytesIO(whole), **_csv_options(None, []))
+        table = pa.csv.read_csv(in_memory(whole), **_csv_options(None, []))
     except pa.ArrowInvalid as error:
         raise _csv_error(file, {}, 0, error) from error
     try:
@@ -138,17 +139,29 @@ def _csv_ragged_row(file: File) -> int | None:
         return "error"
 
     options = _csv_options({}, [])
-    # Threads do not count rows. Any bytes are Latin-1, and Arrow complains to standard error of rows it cannot decode.
-    options["read_options"] = pa.csv.ReadOptions(block_size=BLOCK_BYTES, use_threads=False, encoding="latin-1")
-    options["parse_options"] = pa.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=note)
+    options["read_options"] = pa.csv.ReadOptions(block_size=BLOCK_BYTES, use_threads=False)  # threads do not count rows
+    options["parse_options"] = pa.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=lent(note))
     options["convert_options"] = pa.csv.ConvertOptions(default_column_type=pa.string())
     try:
-        with open_bytes(file) as source:
-            for _ in pa.csv.open_csv(source, **options):
+        with open_bytes(file) as source, pa.PythonFile(lent(_Ascii(source)), mode="r") as plain:
+            for _ in pa.csv.open_csv(plain, **options):
                 pass
     except pa.ArrowInvalid:
         pass
     return rows[0] if rows else None
+
+
+class _Ascii(io.RawIOBase):
+    """A file with `?` for all that is not ASCII: rows stay where they are, and Arrow, which shows them to a handler, can decode each."""
+
+    def __init__(self, source: pa.NativeFile) -> None:
+        self._source = source
+
+    def readable(self) -> bool:
+        return True
+
+    def read_buffer(self, size: int = -1) -> npt.NDArray[np.uint8]:
+        return lent(np.frombuffer(self._source.read(size).translate(bytes(range(128)) + b"?" * 128), np.uint8))
 
 
 def _csv_row_of(file: File, column: str, value: str, begin: int) -> int | None:
@@ -256,7 +269,7 @@ def _not_json(where: str, problem: str) -> DataError:
 def _json_table(lines: bytes, schema: pa.Schema | None) -> pa.Table:
     options = pa.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="infer" if schema is None else "ignore")
     # One block: blocks of their own would be inferred apart from each other.
-    return pa.json.read_json(io.BytesIO(lines), pa.json.ReadOptions(block_size=len(lines) + 1), options)
+    return pa.json.read_json(in_memory(lines), pa.json.ReadOptions(block_size=len(lines) + 1), options)
 
 
 def _json_error(file: File, block: bytes, schema: pa.Schema | None, n_rows: int, error: pa.ArrowInvalid) -> DataError:
