@@ -20,29 +20,33 @@ from cython.cimports.keuka.kernel.bytecode import (
     canonical_double,
     evaluate,
 )
+from cython.cimports.keuka.kernel.epochs import count_work
 from cython.cimports.keuka.kernel.hashing import HASH_SEED, mix
-from cython.cimports.keuka.kernel.machine import Machine, Result, Status, View, overflow
+from cython.cimports.keuka.kernel.machine import LANES_A_PROGRAM, Machine, Result, Status, View, overflow
 from cython.cimports.libc.stdint import int32_t, int64_t, uint8_t, uint64_t
 from cython.cimports.libc.string import memcpy, memset
 
 
 def prepare(machine: Machine, inputs: dict, owner_columns: dict) -> None:
     """Take the columns of a batch. With several machines `owner_columns` divide it: source -> [(column, is it a double?)]."""
-    stream: int64_t
     machine.follow()
     machine.bound = []
+    stream: int64_t
+    enough: cython.bint = True
     for stream in range(machine.n_streams):
         machine.streams[stream].view.n_rows = 0
         machine.streams[stream].owner_data = cython.NULL
     machine.owner_columns = [(stream, columns) for stream, columns in owner_columns.items() if stream in inputs]
     for stream, given in inputs.items():
         bind(machine, stream, given)
-        if not reserve_stream(machine, stream):
-            raise MemoryError("no memory for a batch")
+    machine.begin_counting()
+    for stream in inputs:
+        enough = enough and reserve_stream(machine, stream)
     for stream, _ in machine.owner_columns:
-        if not grow_flags(cython.address(machine.streams[stream].owner), machine.streams[stream].view.n_rows):
-            raise MemoryError("no memory for a batch")
+        enough = enough and grow_flags(cython.address(machine.streams[stream].owner), machine.streams[stream].view.n_rows)
         machine.streams[stream].owner_data = machine.streams[stream].owner.data
+    machine.end_counting()
+    machine.fail(Status.FINE if enough else Status.NO_MEMORY)
 
 
 @cython.cfunc
@@ -107,8 +111,10 @@ def compute(machine: Machine, leader: Machine, part: int64_t, n_parts: int64_t) 
     columns: cython.pointer(Column) = leader.columns
     keys: int64_t[64]
     machine.follow()
+    machine.begin_counting()
     with cython.nogil:
         status: Status = compute_rows(machine, leader, part, n_parts)
+    machine.end_counting()
     machine.fail(status)
     for stream, owner_columns in leader.owner_columns:
         n = min(len(owner_columns), 32)
@@ -184,10 +190,15 @@ def compute_stream(machine: Machine, leader: Machine, stream: int64_t, low: int6
     status: Status
     for i in range(machine.derived_first[stream], machine.derived_first[stream + 1]):
         status = compute_derived(machine, leader, machine.derived_columns[i], low, high)
+        if status == Status.FINE:
+            status = count_work(machine, (high - low) // LANES_A_PROGRAM)
         if status != Status.FINE:
             return status
     for i in range(machine.hash_first[stream], machine.hash_first[stream + 1]):
         compute_hash(machine, leader, machine.hashes_of[i], low, high)
+        status = count_work(machine, (high - low) // LANES_A_PROGRAM)
+        if status != Status.FINE:
+            return status
     for i in range(machine.port_first[stream], machine.port_first[stream + 1]):
         compute_fires(machine, leader, machine.ports_of[i], low, high)
     return Status.FINE

@@ -2,8 +2,8 @@
 
 import cython
 import numpy as np
+from cython.cimports.keuka.kernel.allocation import reallocate
 from cython.cimports.libc.stdint import int64_t, uint8_t
-from cython.cimports.libc.stdlib import realloc
 from cython.cimports.libc.string import memcpy
 
 
@@ -14,7 +14,7 @@ def grow(buffer: cython.pointer(Buffer), size: int64_t) -> cython.bint:
     if size <= buffer.capacity:
         return True
     wanted: int64_t = max(size, 2 * buffer.capacity + 16)
-    data: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), realloc(buffer.data, wanted * 8))
+    data: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), reallocate(buffer.data, buffer.capacity * 8, wanted * 8))
     if data == cython.NULL:
         return False
     buffer.data = data
@@ -29,7 +29,7 @@ def grow_flags(buffer: cython.pointer(Flags), size: int64_t) -> cython.bint:
     if size <= buffer.capacity:
         return True
     wanted: int64_t = max(size, 2 * buffer.capacity + 16)
-    data: cython.pointer(uint8_t) = cython.cast(cython.pointer(uint8_t), realloc(buffer.data, wanted))
+    data: cython.pointer(uint8_t) = cython.cast(cython.pointer(uint8_t), reallocate(buffer.data, buffer.capacity, wanted))
     if data == cython.NULL:
         return False
     buffer.data = data

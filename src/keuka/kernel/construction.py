@@ -8,8 +8,8 @@ and go on later.
 import cython
 from cython.cimports.keuka.kernel.buffers import Buffer, grow, grow_flags, push
 from cython.cimports.keuka.kernel.bytecode import IS_ERROR, Column, Frame, evaluate_one
-from cython.cimports.keuka.kernel.epochs import look_for_signals, push_times
-from cython.cimports.keuka.kernel.machine import SIGNALS_AFTER, Fault, Machine, Result, Status, View
+from cython.cimports.keuka.kernel.epochs import count_work, push_times
+from cython.cimports.keuka.kernel.machine import Fault, Machine, Result, Status, View
 from cython.cimports.keuka.kernel.stacks import (
     ABSENT_ALTERNATIVE,
     ABSENT_BOUNDS,
@@ -50,8 +50,8 @@ from cython.cimports.keuka.kernel.stacks import (
     NEGATED_BEFORE,
     NO,
     ORDERED,
-    OUT_OF_MEMORY,
     POSITIVE_BEFORE,
+    STOPPED,
     UNKNOWN,
     WAITS,
     WINDOW_EARLY,
@@ -112,7 +112,7 @@ def begin_search(
     seq.since[0] = bound.start
     passed: cython.int = passes(machine, seq, 0)
     if passed <= 0:
-        return Status.FINE if passed == 0 else Status.NO_MEMORY
+        return Status.FINE if passed == 0 else machine.reason
     if seq.n_positive == 1:
         return emit_match(machine, seq, 0)
     enter(seq, 1)
@@ -274,6 +274,9 @@ def search(machine: Machine, seq: cython.pointer(Sequence)) -> Status:
     status: Status
     plain: cython.bint = is_plain(machine, seq)
     while level >= seq.floor:
+        status = count_work(machine, 1)
+        if status != Status.FINE:
+            return status
         row = seq.levels + (seq.search + level) * LEVEL_WORDS
         ring = seq.rings + row[LEVEL_COMPONENT]
         if plain and level == seq.n_positive - 1 and level > 0 and (seq.alive[level - 1] & ~seq.failed[level - 1]) != 0:
@@ -303,16 +306,11 @@ def search(machine: Machine, seq: cython.pointer(Sequence)) -> Status:
             seq.alive[level] = seq.alive[level - 1]
             seq.failed[level] = seq.failed[level - 1]
             seq.since[level] = min(seq.since[level - 1], words[EVENT_START])
-        machine.work += 1
-        if machine.work >= SIGNALS_AFTER:
-            status = look_for_signals(machine)
-            if status != Status.FINE:
-                return status
         if row[LEVEL_N_TESTS] + row[LEVEL_N_ABSENCES] > 0:
             passed = passes(machine, seq, level)
             if passed <= 0:
                 if passed < 0:
-                    return Status.NO_MEMORY
+                    return machine.reason
                 continue
         if level < seq.n_positive - 1:
             level += 1
@@ -387,11 +385,9 @@ def emit_plain(machine: Machine, seq: cython.pointer(Sequence), ring: cython.poi
         if n >= MATCH_CHUNK and machine.in_turns and not seq.is_read:
             break
     seq.cursor[level] = number
-    machine.work += 1 + n - n_before
-    if machine.work >= SIGNALS_AFTER:
-        status: Status = look_for_signals(machine)
-        if status != Status.FINE:
-            return status
+    status: Status = count_work(machine, n - n_before)
+    if status != Status.FINE:
+        return status
     return Status.MORE if n >= MATCH_CHUNK and machine.in_turns and not seq.is_read else Status.FINE
 
 
@@ -446,7 +442,7 @@ def bind_slots(seq: cython.pointer(Sequence), component: int64_t, words: cython.
 @cython.nogil
 @cython.exceptval(check=False)
 def passes(machine: Machine, seq: cython.pointer(Sequence), level: int64_t) -> cython.int:
-    """Can an alternative still be satisfied, after what is tested at this level? -1 when memory is out."""
+    """Can an alternative still be satisfied, after what is tested at this level? -1 if that cannot be known, for the machine's `reason`."""
     row: cython.pointer(cython.const[int64_t]) = seq.levels + (seq.search + level) * LEVEL_WORDS
     test: cython.pointer(cython.const[int64_t])
     absence: cython.pointer(cython.const[int64_t])
@@ -466,7 +462,7 @@ def passes(machine: Machine, seq: cython.pointer(Sequence), level: int64_t) -> c
         elif outcome == FAILED:
             seq.failed[level] |= mine
             seq.fault_program = test[0]
-        elif outcome == OUT_OF_MEMORY:
+        elif outcome == STOPPED:
             return -1
     for i in range(row[LEVEL_N_ABSENCES]):
         absence = seq.absences + (row[LEVEL_ABSENCES] + i) * ABSENT_WORDS
@@ -483,7 +479,7 @@ def passes(machine: Machine, seq: cython.pointer(Sequence), level: int64_t) -> c
         elif outcome == FAILED:
             seq.failed[level] |= mine
             seq.fault_program = absence[ABSENT_PROGRAM]
-        elif outcome == OUT_OF_MEMORY:
+        elif outcome == STOPPED:
             return -1
     return 1
 
@@ -498,7 +494,8 @@ def holds(machine: Machine, seq: cython.pointer(Sequence), program: int64_t) -> 
     frame.slots = seq.values
     frame.slot_flags = seq.flags
     if evaluate_one(cython.address(machine.code[5 * machine.program_rows[3 * program]]), 0, frame, machine.strings) < 0:
-        return OUT_OF_MEMORY
+        machine.reason = Status.NO_MEMORY
+        return STOPPED
     if frame.flags[0] != 0:
         return FAILED if frame.flags[0] == IS_ERROR else NO
     return YES if frame.values[0] != 0 else NO
@@ -528,11 +525,13 @@ def is_there(machine: Machine, seq: cython.pointer(Sequence), absence: cython.po
             return YES
         bind_slots(seq, component, words)
         outcome = holds(machine, seq, absence[ABSENT_PROGRAM])
-        if outcome == YES or outcome == OUT_OF_MEMORY:
+        if outcome == YES or outcome == STOPPED:
             return outcome
         if outcome == FAILED:
             found = FAILED
-        machine.work += 1
+        machine.reason = count_work(machine, 1)
+        if machine.reason != Status.FINE:
+            return STOPPED
         number = words[EVENT_BELOW]
     return found
 

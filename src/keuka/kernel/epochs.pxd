@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from keuka.kernel.bytecode cimport Frame
 from keuka.kernel.instances cimport Pool
-from keuka.kernel.machine cimport Machine, Status, View
+from keuka.kernel.machine cimport SIGNALS_AFTER, Machine, Status, View
 
 cdef Status run_row(Machine machine, int64_t group, int64_t stream, int64_t row, bint fires) noexcept nogil
 cdef Status run_epoch(Machine machine, int64_t group) noexcept nogil
@@ -23,3 +23,8 @@ cdef int64_t new_node(Machine machine, View* view, int64_t row, int64_t parent, 
 cdef bint push_times(Machine machine, int64_t start, int64_t end) noexcept nogil
 cdef Status end_epoch(Machine machine) noexcept nogil
 cdef Status look_for_signals(Machine machine) noexcept nogil
+
+cdef inline Status count_work(Machine machine, int64_t n_programs) noexcept nogil:
+    """Every loop counts what it does, so that Ctrl-C and a deadline end any of them."""
+    machine.work += n_programs
+    return look_for_signals(machine) if machine.work >= SIGNALS_AFTER else Status.FINE

@@ -37,8 +37,8 @@ from cython.cimports.keuka.kernel.instances import (
     remove_instance,
     same_key,
 )
-from cython.cimports.keuka.kernel.machine import ROW_HANDLE, SIGNALS_AFTER, Machine, Result, Status, View, overflow
-from cython.cimports.keuka.kernel.system import check_signals
+from cython.cimports.keuka.kernel.machine import INSTANCES_A_PROGRAM, ROW_HANDLE, Machine, Result, Status, View, overflow
+from cython.cimports.keuka.kernel.system import check_signals, seconds
 from cython.cimports.libc.stdint import INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
 from cython.cimports.libc.string import memcpy
 
@@ -231,7 +231,9 @@ def probe_alone(
     start: int64_t = view.starts[row]
     tick: int64_t = view.ends[row]
     i: int64_t = 0
-    status: Status
+    status: Status = count_work(machine, entry.n // INSTANCES_A_PROGRAM)
+    if status != Status.FINE:
+        return status
     while i < entry.n:
         words = pool.data + entry.block + i * pool.width
         if start <= words[FINISH]:
@@ -264,7 +266,9 @@ def probe(
     tick: int64_t = view.ends[row]
     i: int64_t
     some_go: cython.bint = False
-    status: Status
+    status: Status = count_work(machine, entry.n // INSTANCES_A_PROGRAM)
+    if status != Status.FINE:
+        return status
     for i in range(entry.n):
         words = pool.data + entry.block + i * pool.width
         if start <= words[FINISH]:
@@ -298,15 +302,12 @@ def meet(
     pc: cython.int = 0
     edge: int64_t
     node: int64_t = -1
-    status: Status
+    status: Status = count_work(machine, 1)
     machine.affected = False
     machine.rebound = False
     pool.n_tested += 1
-    machine.work += 1
-    if machine.work >= SIGNALS_AFTER:
-        status = look_for_signals(machine)
-        if status != Status.FINE:
-            return status
+    if status != Status.FINE:
+        return status
     frame.starts = view.starts
     frame.ends = view.ends
     frame.row = row
@@ -385,7 +386,9 @@ def follow_edge(
     start: int64_t = view.starts[row]
     born: int64_t = view.ends[row]
     parent: int64_t = -1
-    status: Status
+    status: Status = count_work(machine, 1)
+    if status != Status.FINE:
+        return status
     frame.starts = view.starts
     frame.ends = view.ends
     frame.row = row
@@ -611,6 +614,8 @@ def look_for_signals(machine: Machine) -> Status:
     if machine.stop:
         machine.stop = False
         return Status.INTERRUPTED
+    if seconds() > machine.deadline:
+        return Status.OUT_OF_TIME
     with cython.gil:
         if check_signals() != 0:
             return Status.INTERRUPTED

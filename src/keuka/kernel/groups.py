@@ -4,6 +4,7 @@ Comes after `batches.py`; `epochs.py` runs what is found here to be worth runnin
 """
 
 import cython
+from cython.cimports.keuka.kernel.allocation import release, zeroed
 from cython.cimports.keuka.kernel.batches import take_result
 from cython.cimports.keuka.kernel.buffers import Buffer, grow
 from cython.cimports.keuka.kernel.epochs import run_epoch, run_row
@@ -12,7 +13,6 @@ from cython.cimports.keuka.kernel.machine import AHEAD, LARGE, MOST_APART, Machi
 from cython.cimports.keuka.kernel.sequences import run_sequence
 from cython.cimports.keuka.kernel.system import prefetch
 from cython.cimports.libc.stdint import int64_t, uint8_t, uint64_t
-from cython.cimports.libc.stdlib import calloc, free
 
 from keuka.kernel.batches import compute, prepare
 
@@ -52,6 +52,7 @@ def run(machine: Machine, leader: Machine, shard: int64_t, upto: int64_t) -> Non
     machine.upto = upto
     machine.unit = 0
     machine.n_shared_nodes = -1
+    machine.begin_counting()
     with cython.nogil:
         machine.reset()
         for i in range(machine.n_sequences):
@@ -59,6 +60,7 @@ def run(machine: Machine, leader: Machine, shard: int64_t, upto: int64_t) -> Non
         status: Status = begin_groups(machine)
         if status == Status.FINE:
             status = run_units(machine)
+    machine.end_counting()
     machine.has_more = status == Status.MORE
     machine.fail(status)
 
@@ -69,6 +71,7 @@ def go_on(machine: Machine) -> None:
     c: int64_t
     if not machine.has_more:
         raise ValueError("there is nothing to go on with")
+    machine.begin_counting()
     with cython.nogil:
         machine.touched.size = 0
         result = cython.address(machine.streams[machine.sequences[machine.units[2 * machine.unit + 1]].stream].result)
@@ -77,6 +80,7 @@ def go_on(machine: Machine) -> None:
             result.columns[c].size = 0
             result.flags[c].size = 0
         status: Status = run_units(machine)
+    machine.end_counting()
     machine.has_more = status == Status.MORE
     machine.fail(status)
 
@@ -172,13 +176,13 @@ def count_keys(machine: Machine, which: int64_t) -> cython.bint:
     for s in range(machine.n_states):
         if machine.pools[s].sieve == sieve:
             n_keys += machine.pools[s].n_used
-    free(sieve.counts)
+    release(sieve.counts, sieve.n_cells)
     sieve.n_cells = 64
     sieve.shift = 58
     while sieve.n_cells < 16 * n_keys:
         sieve.n_cells *= 2
         sieve.shift -= 1
-    sieve.counts = cython.cast(cython.pointer(uint8_t), calloc(sieve.n_cells, 1))
+    sieve.counts = cython.cast(cython.pointer(uint8_t), zeroed(sieve.n_cells))
     sieve.n_keys = 0
     if sieve.counts == cython.NULL:
         sieve.n_cells = 0

@@ -5,10 +5,10 @@ instances; functions that need memory return False when it is out.
 """
 
 import cython
+from cython.cimports.keuka.kernel.allocation import reallocate, release, zeroed
 from cython.cimports.keuka.kernel.bytecode import canonical_double
 from cython.cimports.keuka.kernel.hashing import HASH_SEED, mix
 from cython.cimports.libc.stdint import INT64_MAX, int64_t, uint8_t, uint64_t
-from cython.cimports.libc.stdlib import calloc, free, realloc
 from cython.cimports.libc.string import memcpy
 
 
@@ -19,8 +19,8 @@ def clear(pool: cython.pointer(Pool)) -> cython.void:
     """Let go of all instances."""
     if pool.sieve != cython.NULL:
         pool.sieve.stale = True
-    free(pool.entries)
-    free(pool.data)
+    release(pool.entries, pool.n_entries * cython.sizeof(Entry))
+    release(pool.data, pool.capacity * 8)
     pool.entries = cython.NULL
     pool.data = cython.NULL
     pool.n_entries = pool.n_used = pool.size = pool.capacity = pool.n_live = 0
@@ -123,7 +123,7 @@ def allocate(pool: cython.pointer(Pool), size_class: cython.int) -> int64_t:
     n_words: int64_t = pool.width << size_class
     if pool.size + n_words > pool.capacity:
         wanted: int64_t = 2 * pool.capacity + n_words
-        data: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), realloc(pool.data, wanted * 8))
+        data: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), reallocate(pool.data, pool.capacity * 8, wanted * 8))
         if data == cython.NULL:
             return -1
         pool.data = data
@@ -162,7 +162,7 @@ def widen(pool: cython.pointer(Pool), entry: cython.pointer(Entry)) -> cython.bi
 @cython.exceptval(check=False)
 def resize(pool: cython.pointer(Pool), n_entries: int64_t) -> cython.bint:
     """Spread the keys over this many entries, a power of two and at least four."""
-    fresh: cython.pointer(Entry) = cython.cast(cython.pointer(Entry), calloc(n_entries, cython.sizeof(Entry)))
+    fresh: cython.pointer(Entry) = cython.cast(cython.pointer(Entry), zeroed(n_entries * cython.sizeof(Entry)))
     if fresh == cython.NULL:
         return False
     i: int64_t
@@ -178,7 +178,7 @@ def resize(pool: cython.pointer(Pool), n_entries: int64_t) -> cython.bint:
             while fresh[position].hash != 0:
                 position = (position + 1) & (n_entries - 1)
             fresh[position] = pool.entries[i]
-    free(pool.entries)
+    release(pool.entries, pool.n_entries * cython.sizeof(Entry))
     pool.entries = fresh
     pool.n_entries = n_entries
     return True
@@ -285,6 +285,7 @@ def rebuild(pool: cython.pointer(Pool)) -> cython.bint:
     n_keys: int64_t = 0
     pool.entries = cython.NULL
     pool.data = cython.NULL
+    pool.n_entries = pool.capacity = 0
     clear(pool)
     pool.sweep_at = old.sweep_at
     for position in range(old.n_entries):
@@ -300,6 +301,6 @@ def rebuild(pool: cython.pointer(Pool)) -> cython.bint:
                 clear(pool)
                 pool[0] = old
                 return False
-    free(old.entries)
-    free(old.data)
+    release(old.entries, old.n_entries * cython.sizeof(Entry))
+    release(old.data, old.capacity * 8)
     return True

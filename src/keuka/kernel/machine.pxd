@@ -13,12 +13,17 @@ cpdef enum Status:
     OVERFLOW = 2
     INTERRUPTED = 3
     MORE = 4  # matches are to be taken before the batch goes on
+    OUT_OF_TIME = 5
 
 cpdef enum:
     SIGNALS_AFTER = 1048576  # programs run between two looks at signals; some 50 ms
+    LANES_A_PROGRAM = 16     # rows of a column that take about the time of one program
+    INSTANCES_A_PROGRAM = 8  # that an event passes by, because it does not follow them
+    BYTES_A_CONTRIBUTOR = 96 # that it takes on its way out of the kernel: three words twice, texts of stream and id
     ROW_HANDLE = 5           # type of slots whose value is not the kernel's (layout.py)
     MOST_APART = 16          # simultaneous events whose keys are compared with each other
     LARGE = 2048             # keys of a state beyond which memory is fetched ahead
+    MANY_ROWS = 65536        # of an output, beyond which its memory is given back after a burst
     AHEAD = 12               # rows between fetching a key's entry and using it
 
 cdef struct View:         # the rows of one stream in the batch at hand
@@ -158,6 +163,12 @@ cdef class Machine:
     cdef Buffer merged
     cdef Buffer taken                  # row handles that instances of this batch hold
     cdef int64_t work                  # programs since signals were looked at
+    cdef Status reason                 # why a test of a sequence could not be made
+    cdef public int64_t room           # bytes that the step at hand may still take
+    cdef public double deadline        # of the step at hand, in seconds of the monotonic clock; infinite if there is none
+    cdef bint refused                  # was the room not enough?
+    cdef int64_t n_text_bytes          # of the forest's strings, when the step began
+    cdef int64_t held                  # bytes, as of the last step; -1: to be measured
     cdef bint stop                     # set from another thread
     cdef Fault fault
 
@@ -170,6 +181,8 @@ cdef class Machine:
     cdef place_result(self, int64_t stream)
     cdef reserve_registers(self)
     cdef fail(self, Status status)
+    cdef void begin_counting(self) noexcept
+    cdef void end_counting(self) noexcept
     cdef void reset(self) noexcept nogil
 
 cdef inline Status overflow(Machine machine, int64_t program, const View* view, int64_t row) noexcept nogil:

@@ -8,6 +8,7 @@ is its own.
 import cython
 import numpy as np
 import pyarrow as pa
+from cython.cimports.keuka.kernel.allocation import release, room, set_room, was_refused
 from cython.cimports.keuka.kernel.buffers import copy_flags, copy_words, grow, push
 from cython.cimports.keuka.kernel.construction import has_first, next_deadline
 from cython.cimports.keuka.kernel.instances import HEADER, Entry, clear
@@ -33,6 +34,17 @@ from cython.cimports.libc.string import memcpy, memset
 
 class Overflow(Exception):
     """Integer overflow at an event: (program, stream, row of the batch, tick)."""
+
+
+class OutOfRoom(Exception):
+    """A step needs more memory than it may take."""
+
+
+class OutOfTime(Exception):
+    """A step takes longer than it may."""
+
+
+UNLIMITED = 1 << 62  # bytes
 
 
 @cython.cfunc
@@ -74,6 +86,8 @@ class Machine:
         self.version = -1
         self.owner_columns = []
         self.now = INT64_MIN
+        self.room = UNLIMITED
+        self.deadline = float("inf")
         self.follow()
 
     def __dealloc__(self):
@@ -138,6 +152,7 @@ class Machine:
         """Take over what was loaded and unloaded. Only between batches."""
         if self.version == self.forest.version:
             return
+        self.held = -1
         self.has_more = False
         self.place_arrays()
         self.grow_arrays()
@@ -412,13 +427,40 @@ class Machine:
 
     @cython.cfunc
     def fail(self, status: Status):
+        if status == Status.NO_MEMORY and self.refused:
+            raise OutOfRoom
         if status == Status.NO_MEMORY:
             raise MemoryError("the matching kernel ran out of memory")
+        if status == Status.OUT_OF_TIME:
+            raise OutOfTime
         if status == Status.OVERFLOW:
             raise Overflow(self.fault.program, self.fault.stream, self.fault.row, self.fault.tick)
         if status == Status.INTERRUPTED:
             pending_exception()
             raise KeyboardInterrupt
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def begin_counting(self) -> cython.void:
+        """What this thread takes of memory from now on is this machine's, and has to fit into its room."""
+        self.n_text_bytes = self.strings.total()
+        set_room(self.room)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def end_counting(self) -> cython.void:
+        left: int64_t = room()
+        if self.held >= 0:
+            # Strings are the forest's, and counted there.
+            self.held += self.room - left - (self.strings.total() - self.n_text_bytes)
+        self.room = left
+        self.refused = was_refused()
+        set_room(UNLIMITED)
+
+    def fit(self, n_bytes: int64_t) -> None:
+        """Refuse a request for memory beyond the room of the step at hand."""
+        if n_bytes > self.room:
+            raise OutOfRoom
 
     def interrupt(self) -> None:
         """Let a run in another thread end soon, with KeyboardInterrupt there."""
@@ -444,6 +486,7 @@ class Machine:
         result: cython.pointer(Result) = cython.address(self.streams[stream].result)
         n: int64_t = result.ends.size
         c: int64_t
+        self.fit(16 * n * (result.n_columns + 2))  # once as it is here, once in order
         words = fresh((result.n_columns + 2) * n).reshape(result.n_columns + 2, n)
         view: int64_t[:, ::1] = words
         if n > 0:
@@ -472,13 +515,15 @@ class Machine:
     @cython.nogil
     @cython.exceptval(check=False)
     def reset(self) -> cython.void:
-        """Forget the output of the last batch."""
+        """Forget the output of the last batch, and give memory back after a burst."""
         i: int64_t
         c: int64_t
         result: cython.pointer(Result)
         for i in range(self.filled.size):
             result = cython.address(self.streams[self.filled.data[i]].result)
             self.streams[self.filled.data[i]].view.n_rows = 0
+            if result.ends.capacity > MANY_ROWS and 8 * result.ends.size < result.ends.capacity:
+                free_rows(result)
             result.starts.size = result.ends.size = result.lineage.size = 0
             for c in range(result.n_columns):
                 result.columns[c].size = 0
@@ -493,7 +538,7 @@ class Machine:
         if not 0 <= state < self.n_states:
             raise IndexError("there is no such state")
         pool: cython.pointer(Pool) = cython.address(self.pools[state])
-        return pool.n_live, pool.most_live, pool.capacity * 8 + pool.n_entries * cython.sizeof(Entry)
+        return pool.n_live, pool.most_live, pool_bytes(pool)
 
     def sequence_usage(self, number: int64_t) -> tuple:
         """Of a sequence: stacked events, the most there ever were, and bytes of memory."""
@@ -501,16 +546,14 @@ class Machine:
         if not 0 <= number < self.n_sequences or self.sequences[number].serial == 0:
             raise IndexError("there is no such sequence")
         seq: cython.pointer(Sequence) = cython.address(self.sequences[number])
-        return seq.n_events, seq.most_events, self.sequence_bytes(number)
+        return seq.n_events, seq.most_events, sequence_bytes(seq)
 
-    def sequence_bytes(self, number: int64_t) -> int:
-        seq: cython.pointer(Sequence) = cython.address(self.sequences[number])
-        i: int64_t
-        total: int64_t = seq.keys.n_entries * seq.keys.width * 8
-        for i in range(seq.n_components if seq.serial != 0 else 0):
-            if seq.rings[i].data != cython.NULL:
-                total += (seq.rings[i].mask + 1) * seq.rings[i].width * 8
-        return total
+    def result_usage(self, stream: int64_t) -> tuple:
+        """Of an operator's output: the rows of the step at hand, and bytes of memory."""
+        if not 0 <= stream < self.n_streams:
+            raise IndexError("there is no such stream")
+        result: cython.pointer(Result) = cython.address(self.streams[stream].result)
+        return result.ends.size, result_bytes(result)
 
     def has_work(self, now: int64_t) -> bool:
         """Are there windows that are over at this tick, or stacked events that can be part of no match any more?"""
@@ -550,7 +593,102 @@ class Machine:
         total: int64_t = (self.nodes.capacity + self.times.capacity) * 8
         i: int64_t
         for i in range(self.n_states):
-            total += self.pools[i].capacity * 8 + self.pools[i].n_entries * cython.sizeof(Entry)
+            total += pool_bytes(cython.address(self.pools[i]))
         for i in range(self.n_sequences):
-            total += self.sequence_bytes(i)
+            total += sequence_bytes(cython.address(self.sequences[i]))
         return total
+
+    @property
+    def n_allocated(self) -> int:
+        """All memory that grows with events: `n_bytes`, and what was computed for the last batch.
+
+        Steps keep the sum up to date, so that a look at it costs nothing, however many states there are.
+        """
+        self.follow()
+        if self.held >= 0:
+            return self.held
+        i: int64_t
+        n_words: int64_t = (
+            self.image.capacity + self.pending.capacity + self.dead.capacity + self.crowded.capacity + self.touched.capacity + self.filled.capacity + self.node_stack.capacity + self.histories.capacity
+            + self.history_ends.capacity + self.ranked.capacity + self.merged.capacity + self.taken.capacity + self.own_rows.capacity
+        )  # fmt: skip
+        total: int64_t = 8 * n_words + self.n_bytes
+        for i in range(self.n_streams):
+            total += result_bytes(cython.address(self.streams[i].result)) + self.streams[i].owner.capacity
+        for i in range(self.n_columns):
+            total += 8 * self.computed[i].values.capacity + self.computed[i].flags.capacity
+        for i in range(self.n_hashes):
+            total += 8 * self.hashes[i].values.capacity + self.hashes[i].sieve.n_cells
+        for i in range(self.n_allocated_groups):
+            total += 8 * self.live[i].capacity
+        for i in range(self.n_allocated_ports):
+            total += self.ports[i].fires.capacity
+        for i in range(self.n_sequences):
+            total += row_bytes(cython.address(self.sequences[i]))
+        self.held = total
+        return total
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def free_rows(result: cython.pointer(Result)) -> cython.void:
+    """Let go of an output's memory; the next row takes new."""
+    c: int64_t
+    free_words(cython.address(result.starts))
+    free_words(cython.address(result.ends))
+    free_words(cython.address(result.lineage))
+    for c in range(result.n_columns):
+        free_words(cython.address(result.columns[c]))
+        release(result.flags[c].data, result.flags[c].capacity)
+        result.flags[c].data = cython.NULL
+        result.flags[c].size = result.flags[c].capacity = 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def free_words(buffer: cython.pointer(Buffer)) -> cython.void:
+    release(buffer.data, buffer.capacity * 8)
+    buffer.data = cython.NULL
+    buffer.size = buffer.capacity = 0
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def result_bytes(result: cython.pointer(Result)) -> int64_t:
+    c: int64_t
+    total: int64_t = 8 * (result.starts.capacity + result.ends.capacity + result.lineage.capacity)
+    if result.columns != cython.NULL and result.flags != cython.NULL:
+        for c in range(result.n_columns):
+            total += 8 * result.columns[c].capacity + result.flags[c].capacity
+    return total
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def pool_bytes(pool: cython.pointer(Pool)) -> int64_t:
+    return pool.capacity * 8 + pool.n_entries * cython.sizeof(Entry)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def sequence_bytes(seq: cython.pointer(Sequence)) -> int64_t:
+    """Its stacks, and their keys."""
+    i: int64_t
+    total: int64_t = seq.keys.n_entries * seq.keys.width * 8
+    for i in range(seq.n_components if seq.serial != 0 else 0):
+        if seq.rings[i].data != cython.NULL:
+            total += (seq.rings[i].mask + 1) * seq.rings[i].width * 8
+    return total
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def row_bytes(seq: cython.pointer(Sequence)) -> int64_t:
+    """The rows of the last batch that a sequence looked at."""
+    i: int64_t
+    total: int64_t = seq.masks.capacity
+    for i in range(seq.n_ports if seq.serial != 0 else 0):
+        total += seq.port_rows[i].rows.capacity + seq.port_rows[i].masks.capacity
+    return 8 * total

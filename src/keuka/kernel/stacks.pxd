@@ -95,7 +95,7 @@ cpdef enum:               # what comes of a condition
     NO = 0
     YES = 1
     FAILED = 2            # an overflow
-    OUT_OF_MEMORY = 3
+    STOPPED = 3
 
 cpdef enum:
     MATCH_CHUNK = 131072  # matches after which those who only deliver them get a turn

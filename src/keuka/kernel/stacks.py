@@ -5,8 +5,9 @@ done for an event that leaves. Those of one key are linked from the latest down.
 """
 
 import cython
+from cython.cimports.keuka.kernel.allocation import reallocate, release, zeroed
 from cython.cimports.libc.stdint import INT64_MAX, int64_t, uint64_t
-from cython.cimports.libc.stdlib import calloc, free, malloc
+from cython.cimports.libc.stdlib import free
 from cython.cimports.libc.string import memcpy, memset
 
 
@@ -31,7 +32,7 @@ def shrink_ring(ring: cython.pointer(Ring)) -> cython.bint:
     if ring.data == cython.NULL:
         return True
     if n == 0:
-        free(ring.data)
+        release(ring.data, (ring.mask + 1) * ring.width * 8)
         ring.data = cython.NULL
         ring.mask = 0
         return True
@@ -46,13 +47,14 @@ def shrink_ring(ring: cython.pointer(Ring)) -> cython.bint:
 @cython.nogil
 @cython.exceptval(check=False)
 def place_events(ring: cython.pointer(Ring), n_places: int64_t) -> cython.bint:
-    data: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), malloc(n_places * ring.width * 8))
+    data: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), reallocate(cython.NULL, 0, n_places * ring.width * 8))
     number: int64_t
     if data == cython.NULL:
         return False
     for number in range(ring.tail, ring.head):
         memcpy(data + (number & (n_places - 1)) * ring.width, event_at(ring, number), ring.width * 8)
-    free(ring.data)
+    if ring.data != cython.NULL:
+        release(ring.data, (ring.mask + 1) * ring.width * 8)
     ring.data = data
     ring.mask = n_places - 1
     return True
@@ -115,7 +117,7 @@ def place_keys(keys: cython.pointer(Keys), rings: cython.pointer(cython.const[Ri
         while keys.n_entries < 4 * (n_alive + n_more):
             keys.n_entries *= 2
             keys.shift -= 1
-        keys.entries = cython.cast(cython.pointer(int64_t), calloc(keys.n_entries * keys.width, 8))
+        keys.entries = cython.cast(cython.pointer(int64_t), zeroed(keys.n_entries * keys.width * 8))
         if keys.entries == cython.NULL:
             keys[0] = old
             return False
@@ -124,7 +126,7 @@ def place_keys(keys: cython.pointer(Keys), rings: cython.pointer(cython.const[Ri
         if is_alive(entry, rings, n_rings):
             memcpy(free_entry(keys, entry[0]), entry, keys.width * 8)
             keys.n_used += 1
-    free(old.entries)
+    release(old.entries, old.n_entries * old.width * 8)
     return True
 
 

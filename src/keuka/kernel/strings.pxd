@@ -41,3 +41,4 @@ cdef class StringTable:
     cdef int64_t length(self, int64_t code) noexcept nogil
     cdef int64_t change_case(self, int64_t code, bint upper) noexcept nogil
     cdef bint like(self, int64_t text, int64_t pattern) noexcept nogil
+    cdef int64_t total(self) noexcept nogil

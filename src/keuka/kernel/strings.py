@@ -6,9 +6,10 @@ Functions that make text return -1 when memory is out; the caller turns that int
 
 import cython
 import numpy as np
+from cython.cimports.keuka.kernel.allocation import reallocate, release
 from cython.cimports.keuka.kernel.hashing import HASH_FINISH, HASH_SEED, HASH_STEP, mix
 from cython.cimports.libc.stdint import int32_t, int64_t, uint8_t, uint64_t
-from cython.cimports.libc.stdlib import free, malloc, realloc
+from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.libc.string import memcmp, memcpy, memset
 
 
@@ -79,7 +80,7 @@ class StringTable:
     @cython.nogil
     @cython.exceptval(check=False)
     def rebuild_buckets(self, n_buckets: int64_t) -> cython.bint:
-        fresh: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), malloc(n_buckets * 8))
+        fresh: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), reallocate(cython.NULL, 0, n_buckets * 8))
         if fresh == cython.NULL:
             return False
         i: int64_t
@@ -92,7 +93,7 @@ class StringTable:
                 while fresh[slot] >= 0:
                     slot = (slot + 1) & (n_buckets - 1)
                 fresh[slot] = i
-        free(self.buckets)
+        release(self.buckets, self.n_buckets * 8)
         self.buckets = fresh
         self.n_buckets = n_buckets
         return True
@@ -104,7 +105,7 @@ class StringTable:
         if self.blob_size + length <= self.blob_capacity:
             return True
         wanted: int64_t = 2 * self.blob_capacity + length + 1024
-        grown: cython.pointer(cython.char) = cython.cast(cython.pointer(cython.char), realloc(self.blob, wanted))
+        grown: cython.pointer(cython.char) = cython.cast(cython.pointer(cython.char), reallocate(self.blob, self.blob_capacity, wanted))
         if grown == cython.NULL:
             return False
         self.blob = grown
@@ -118,11 +119,15 @@ class StringTable:
         if self.n_free > 0 or self.n_codes < self.capacity:
             return True
         wanted: int64_t = 2 * self.capacity + 64
-        entries: cython.pointer(Entry) = cython.cast(cython.pointer(Entry), realloc(self.entries, wanted * cython.sizeof(Entry)))
+        entries: cython.pointer(Entry) = cython.cast(
+            cython.pointer(Entry), reallocate(self.entries, self.capacity * cython.sizeof(Entry), wanted * cython.sizeof(Entry))
+        )
         if entries == cython.NULL:
             return False
         self.entries = entries
-        codes: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), realloc(self.free_codes, wanted * 8))
+        codes: cython.pointer(int64_t) = cython.cast(
+            cython.pointer(int64_t), reallocate(self.free_codes, self.capacity * 8, wanted * 8)
+        )
         if codes == cython.NULL:
             return False
         self.free_codes = codes
@@ -257,7 +262,14 @@ class StringTable:
 
     @property
     def n_bytes(self) -> int:
-        return self.blob_capacity + self.capacity * (cython.sizeof(Entry) + 8) + self.n_buckets * 8
+        return self.total()
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def total(self) -> int64_t:
+        """Bytes of memory."""
+        return self.blob_capacity + self.scratch_capacity + self.capacity * (cython.sizeof(Entry) + 8) + self.n_buckets * 8
 
     @property
     def n_text_bytes(self) -> int:
@@ -305,7 +317,9 @@ class StringTable:
     @cython.exceptval(check=False)
     def room(self, length: int64_t) -> cython.pointer(cython.char):
         if length > self.scratch_capacity:
-            grown: cython.pointer(cython.char) = cython.cast(cython.pointer(cython.char), realloc(self.scratch, 2 * length))
+            grown: cython.pointer(cython.char) = cython.cast(
+                cython.pointer(cython.char), reallocate(self.scratch, self.scratch_capacity, 2 * length)
+            )
             if grown == cython.NULL:
                 return cython.NULL
             self.scratch = grown

@@ -7,10 +7,11 @@ what they could free has doubled.
 
 import cython
 import numpy as np
+from cython.cimports.keuka.kernel.allocation import reallocate, release
 from cython.cimports.keuka.kernel.buffers import Buffer, copy_words, grow, push
 from cython.cimports.keuka.kernel.epochs import add_instance
 from cython.cimports.keuka.kernel.instances import HEADER, LINEAGE, Pool, clear, reserve
-from cython.cimports.keuka.kernel.machine import Machine, Status
+from cython.cimports.keuka.kernel.machine import BYTES_A_CONTRIBUTOR, MANY_ROWS, Machine, Status
 from cython.cimports.keuka.kernel.stacks import (
     COMPONENT_WORDS,
     EVENT_HEADER,
@@ -42,6 +43,7 @@ def contributors(machine: Machine, nodes: cython.const[int64_t][::1]):
     node: int64_t
     tag: int64_t
     enough: cython.bint = True
+    machine.begin_counting()
     with cython.nogil:
         for i in range(nodes.shape[0]):
             enough = enough and push(cython.address(stack), nodes[i]) and push(cython.address(stack), 0)
@@ -64,10 +66,11 @@ def contributors(machine: Machine, nodes: cython.const[int64_t][::1]):
                     enough = push(cython.address(stack), machine.nodes.data[node]) and push(cython.address(stack), tag)
             ends[i + 1] = found.size // 3
     triples = copy_words(cython.address(found), found.size).reshape(-1, 3) if enough else None
-    free(found.data)
-    free(stack.data)
-    if triples is None:
-        raise MemoryError("no memory for the contributors of a batch")
+    release(found.data, found.capacity * 8)
+    release(stack.data, stack.capacity * 8)
+    machine.end_counting()
+    machine.fail(Status.FINE if enough else Status.NO_MEMORY)
+    machine.fit(found.size // 3 * BYTES_A_CONTRIBUTOR)
     return offsets, triples[:, 0], triples[:, 1], triples[:, 2]
 
 
@@ -102,6 +105,7 @@ def replace_instances(machine: Machine, state: int64_t, rows: cython.const[int64
     status: Status = Status.FINE
     if rows.shape[0] > 0 and rows.shape[1] != pool.width:
         raise ValueError("instances of another state")
+    machine.held = -1
     clear(pool)
     if not reserve(pool, rows.shape[0]):
         raise MemoryError("no memory for the instances")
@@ -130,6 +134,7 @@ def stacked(machine: Machine, number: int64_t, component: int64_t) -> "np.ndarra
 def replace_stacked(machine: Machine, number: int64_t, all_rows: list) -> None:
     """Let a sequence have exactly these stacked events: by component, rows of words as `stacked` gives them."""
     machine.follow()
+    machine.held = -1
     if not 0 <= number < machine.n_sequences or len(all_rows) != machine.sequences[number].n_components:
         raise IndexError("there is no such sequence")
     seq: cython.pointer(Sequence) = cython.address(machine.sequences[number])
@@ -186,6 +191,7 @@ def append_nodes(machine: Machine, rows: cython.const[int64_t][:, ::1], times: c
     right: int64_t
     if times.shape[0] != rows.shape[0] or times.shape[1] != 2 or rows.shape[1] != 3:
         raise ValueError("nodes and their times do not fit")
+    machine.held = -1
     if not grow(cython.address(machine.nodes), machine.nodes.size + 3 * rows.shape[0]):
         raise MemoryError("no memory for contributors")
     if machine.by_history and not grow(cython.address(machine.times), 2 * (first + rows.shape[0])):
@@ -320,6 +326,22 @@ def keep_nodes(machine: Machine, n_kept: int64_t):
     visit_lineage(machine, place, True)
     machine.nodes.size = 3 * n
     machine.times.size = 2 * n if machine.by_history else 0
+    machine.held = -1
+    shrink(cython.address(machine.nodes))
+    shrink(cython.address(machine.times))
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def shrink(buffer: cython.pointer(Buffer)) -> cython.void:
+    """Give memory back after a burst."""
+    wanted: int64_t = 2 * buffer.size + MANY_ROWS
+    data: cython.p_void
+    if buffer.capacity > 4 * wanted:
+        data = reallocate(buffer.data, buffer.capacity * 8, wanted * 8)
+        if data != cython.NULL:
+            buffer.data = cython.cast(cython.pointer(int64_t), data)
+            buffer.capacity = wanted
 
 
 @cython.cfunc
