@@ -9,6 +9,7 @@ from keuka.events.sources import Stream
 from keuka.pipelines.pipeline import Pipeline
 from keuka.query import Query, cel, match, match_all, query, sase
 from keuka.rules import Rule
+from keuka.run.limits import Limits
 from keuka.run.live import Waiting
 from keuka.spark.frames import matching, on_spark
 
@@ -19,6 +20,7 @@ __all__ = [
     "Engine",
     "InternalError",
     "KeukaError",
+    "Limits",
     "Matches",
     "Pipeline",
     "PipelineError",

@@ -102,6 +102,18 @@ class Arguments:
     params: tuple[str, ...]
 
 
+def takes_limits(command: Callable[..., None]) -> Callable[..., None]:
+    """The options behind `keuka.Limits`, which the command gets by the names that they have there."""
+    options = (
+        click.option("--max-memory", "memory", metavar="AMOUNT", help="How much it may hold ('4 GB'); by default half of what there is."),
+        click.option("--max-seconds", "seconds", type=float, metavar="N", help="How long it may run."),
+        click.option("--max-matches", "matches", type=int, metavar="N", help="How many matches there may be; more are an error."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 def takes_query_and_data(command: Callable[..., None]) -> Callable[..., None]:
     """The options behind `Arguments`, which the command gets as its first argument."""
 
@@ -155,7 +167,10 @@ def cli() -> None:
 @click.option("--out", metavar="FILE", help="Write to a .parquet, .csv, .ndjson or .arrow file; - is standard output.")
 @click.option("--format", type=click.Choice(["parquet", "csv", "ndjson", "arrow"]), help="Format of FILE, if its name does not say.")
 @click.option("--limit", type=click.IntRange(0, MOST_ROWS), metavar="N", help="Stop after N matches.")
-def match(arguments: Arguments, output: str | None, contributors: bool, out: str | None, format: str | None, limit: int | None) -> None:
+@takes_limits
+def match(
+    arguments: Arguments, output: str | None, contributors: bool, out: str | None, format: str | None, limit: int | None, **limits: Any
+) -> None:
     """Run QUERY over DATA; show its matches, or write them to a file.
 
     \b
@@ -169,8 +184,10 @@ def match(arguments: Arguments, output: str | None, contributors: bool, out: str
     """
     from keuka.events.sinks import write_batches
     from keuka.run.embedded import run as run_tables
+    from keuka.run.limits import Limits
 
     began = time.perf_counter()
+    allowed = Limits(**limits)
     every = Path(arguments.query).is_dir() and output is None
     prepared = prepare(arguments, outputs=None if every else () if output is None else (output,), contributors=contributors)
     names = [columns.name for columns in prepared.tables.outputs]
@@ -180,7 +197,7 @@ def match(arguments: Arguments, output: str | None, contributors: bool, out: str
         refuse_input(out, [arguments.query, *[file for stream in prepared.opened for file in stream.data.files]])
     crowded = out == "-" and sys.stdout.isatty()  # a bar among the matches would be in their way
     with EventCounter(prepared.opened, visible=sys.stderr.isatty() and not crowded) as seen:
-        batches = limited(run_tables(prepared.tables, prepared.opened, on_progress=seen), names, limit)
+        batches = limited(run_tables(prepared.tables, prepared.opened, on_progress=seen, limits=allowed), names, limit)
         if out is None:
             found = first_matches(batches, N_SHOWN if limit is None else limit)
         else:

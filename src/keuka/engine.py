@@ -29,8 +29,8 @@ from keuka.query import Query, described
 from keuka.query import query as as_query
 from keuka.rules import Rule, RuleSpec, check_published, conflict, of_rule, plan_rule, rule_name
 from keuka.run import checkpoints
+from keuka.run.limits import ManyMatchesError, memory_bytes
 from keuka.run.live import Live, Waiting
-from keuka.run.memory import ManyMatchesError, limit_bytes
 from keuka.run.turns import Turn
 from keuka.snapshots import checkpoint, resume
 
@@ -43,8 +43,9 @@ class Engine:
     streams: what is known of streams beforehand, by name: a schema or an empty table, or a `Stream` of one that says more. A stream
         that is not named here takes its columns from the first batch that is pushed.
     time, lateness, unit: as in `match`, for all streams that do not say it themselves.
-    memory_limit: how much partial matches and waiting events may take, for example "4 GB". When it is reached a call raises K518;
-        the engine goes on after a rule is removed or the limit is raised.
+    memory_limit: how much partial matches and waiting events may take, for example "4 GB"; by default half the memory of the machine,
+        or of the container. When it is reached a call raises K518; the engine goes on after a rule is removed or the limit is raised.
+        A single step that takes far more is stopped in the middle; then the engine must be restored.
     idle_after: a stream that was silent for so long, for example "10 s", no longer holds time back.
     contributors: results of rules that do not say otherwise have `_id` and `_contributors`.
     keep_late: rows that come too late are kept for `take_late`.
@@ -82,7 +83,7 @@ class Engine:
         self._rules: dict[str, Rule] = {}
         self._publishers: dict[str, str] = {}  # published stream -> the rule that publishes it
         self._live = Live(_clock, None if idle_after is None else seconds_of("idle_after", idle_after), bool(keep_late))
-        self._live.memory_limit = limit_bytes(memory_limit)
+        self._live.memory_limit = memory_bytes(memory_limit)
         for name, data in (streams or {}).items():
             self._live.open(self._declared(name, data))
 
@@ -336,13 +337,13 @@ class Engine:
     # -- looking at it -----------------------------------------------------------------------------------------------------
 
     @property
-    def memory_limit(self) -> int | None:
+    def memory_limit(self) -> int:
         """In bytes. It can be set, also to a text such as "8 GB"."""
         return self._live.memory_limit
 
     @memory_limit.setter
     def memory_limit(self, limit: str | int | None) -> None:
-        self._live.memory_limit = limit_bytes(limit)
+        self._live.memory_limit = memory_bytes(limit)
 
     @property
     def time(self) -> Any:

@@ -28,6 +28,7 @@ from keuka.languages.sets import LANGUAGES, Text, Texts, inputs_of, lower_texts,
 from keuka.plan.planner import NDistinct, Plan, compile_tables, output_names, plan
 from keuka.plan.type_column import split_by_type
 from keuka.run.embedded import run
+from keuka.run.limits import Limits
 from keuka.run.trace import Trace, trace
 from keuka.schema import StreamType, Type
 
@@ -279,6 +280,7 @@ def match(
     sort: bool = False,
     contributors: bool = False,
     threads: int = 1,
+    limits: Limits | None = None,
 ) -> Any:
     """All matches of a query, as a table of the kind that went in (pandas, polars, a DataFrame of Spark, else Arrow).
 
@@ -295,6 +297,7 @@ def match(
     contributors: add `_id` and `_contributors` (the source events behind a match, in order).
     threads: how many threads share the work. They divide the events by the query's key (`explain` shows it: `partitioned by Name`);
         a query without one runs on one thread, with a warning.
+    limits: how much memory, how many seconds and how many matches it may take: `keuka.Limits(memory="4 GB", seconds=60)`.
 
     What is wrong with the query or the data is a KeukaError; an argument of a wrong Python type is a TypeError, or a DataError if it
     says something of a stream.
@@ -309,7 +312,7 @@ def match(
 
         _check_one_thread(threads)
         said = {"time": time, "type_column": type_column, "params": params, "lateness": lateness, "unit": unit}
-        return on_spark(query, streams, language=language, output=output, contributors=contributors, **said)
+        return on_spark(query, streams, language=language, output=output, contributors=contributors, limits=limits, **said)
     prepared = prepare(
         query,
         streams,
@@ -324,7 +327,7 @@ def match(
         contributors=contributors,
     )
     chosen = output or prepared.default_output
-    return _collect(prepared, threads)[chosen]
+    return _collect(prepared, threads, limits)[chosen]
 
 
 def _are_on_spark(streams: Any) -> bool:
@@ -337,6 +340,11 @@ def _are_on_spark(streams: Any) -> bool:
 def _check_one_thread(threads: int) -> None:
     if threads != 1:
         raise ValueError("threads are for data in this process; `keuka.on_spark(..., shards=n)` says how Spark divides it")
+
+
+def check_limits(limits: object) -> None:
+    if limits is not None and not isinstance(limits, Limits):
+        raise TypeError(f"limits must be a keuka.Limits, not {type(limits).__name__}")
 
 
 def _columns_only(streams: Any) -> Any:
@@ -361,6 +369,7 @@ def match_all(
     sort: bool = False,
     contributors: bool = False,
     threads: int = 1,
+    limits: Limits | None = None,
 ) -> dict[str, Any]:
     """The matches of every query of a set, in one pass: published name -> table. An unnamed query is `query_1`, `query_2`, ...
 
@@ -371,7 +380,7 @@ def match_all(
 
         _check_one_thread(threads)
         said = {"time": time, "type_column": type_column, "params": params, "lateness": lateness, "unit": unit}
-        results = all_on_spark(query, streams, language=language, contributors=contributors, **said)
+        results = all_on_spark(query, streams, language=language, contributors=contributors, limits=limits, **said)
         return {name: results.output(name) for name in results.names}
     prepared = prepare(
         query,
@@ -385,7 +394,7 @@ def match_all(
         sort=sort,
         contributors=contributors,
     )
-    return _collect(prepared, threads)
+    return _collect(prepared, threads, limits)
 
 
 def prepare(
@@ -548,13 +557,14 @@ def _by_type(program: Program, stream: OpenStream, type_column: str) -> Program:
     return split_by_type(program, stream.name, schema, index)
 
 
-def _collect(prepared: Prepared, threads: int) -> dict[str, Any]:
+def _collect(prepared: Prepared, threads: int, limits: Limits | None) -> dict[str, Any]:
     """Run to the end and give every output the kind that went in."""
     if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
         raise ValueError(f"threads must be a number of threads from 1 on, not {threads!r}")
+    check_limits(limits)
     began = clock.perf_counter()
     found: dict[str, list[pa.RecordBatch]] = {output.name: [] for output in prepared.tables.outputs}
-    for batch in run(prepared.tables, prepared.opened, threads=threads):
+    for batch in run(prepared.tables, prepared.opened, threads=threads, limits=limits, keeps=True):
         found[batch.output].append(batch.rows)
     kinds = {stream.kind for stream in prepared.opened}
     kind = kinds.pop() if len(kinds) == 1 else "arrow"

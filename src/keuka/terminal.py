@@ -40,6 +40,7 @@ _AS_OPTIONS = (
     (r"`unit=`", "`--unit`"),
     (r'`params=\{"([^"`]+)": \.\.\.\}`', r"`--params \1=...`"),
     (r"`time=\('([^'`]+)', '([^'`]+)'\)`", r"`--time \1,\2`"),
+    (r"`limits=keuka\.Limits\((\w+)=([^`]*)\)`", r"`--max-\1 \2`"),
     (r"give a dict from stream name to data", "give each stream its data: `--stream NAME=FILE`"),
 )
 
@@ -48,6 +49,7 @@ _AS_KEYS = (
     (r'`(lateness|unit)="([^"`]+)"`', r'`\1 = "\2"`'),
     (r"`lateness=(\d+)`", r"`lateness = \1`"),
     (r"`(lateness|unit)=`", r"`\1`"),
+    (r"`limits=keuka\.Limits\((\w+)=([^`]*)\)`", r"`\1 = \2` below `[limits]`"),
     (r'`params=\{"([^"`]+)": \.\.\.\}`', r"`params = { \1 = ... }` below `[[queries]]`"),
     (r"`time=\('([^'`]+)', '([^'`]+)'\)`", r'`time = ["\1", "\2"]`'),
 )

@@ -49,7 +49,7 @@ def test_an_interrupt_inside_the_kernel_ends_the_engine_with_a_clear_message(eng
     engine.add(ALL)
     engine.push("S", ticks(1))
 
-    def interrupted(step: object, upto: int) -> object:
+    def interrupted(step: object, upto: int, room: int) -> object:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(engine._live.runner, "process", interrupted)
@@ -105,6 +105,6 @@ def test_calls_of_several_threads_come_one_after_the_other(engine: keuka.Engine)
 
 def test_an_engine_called_from_inside_its_own_call_refuses(engine: keuka.Engine, monkeypatch: pytest.MonkeyPatch):
     engine.add(ALL)
-    monkeypatch.setattr(engine._live.runner, "process", lambda step, upto: engine.poll())
+    monkeypatch.setattr(engine._live.runner, "process", lambda step, upto, room: engine.poll())
     error = raised(lambda: engine.push("S", ticks(1, 2)))
     assert "from inside one of its own calls" in str(error)

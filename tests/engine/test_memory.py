@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 import keuka
@@ -73,9 +75,31 @@ def test_events_that_wait_count_too_and_the_stream_they_wait_for_may_still_come(
     assert engine.counters()["waiting"] <= 3
 
 
-@pytest.mark.parametrize(("written", "n_bytes"), [("4 GB", 4 * 10**9), ("1.5MB", 1_500_000), ("2 GiB", 2**31), (1234, 1234), (None, None)])
-def test_a_limit_is_written_with_a_unit_or_as_bytes(written: str | int | None, n_bytes: int | None):
+@pytest.mark.parametrize(("written", "n_bytes"), [("4 GB", 4 * 10**9), ("1.5MB", 1_500_000), ("2 GiB", 2**31), (1234, 1234)])
+def test_a_limit_is_written_with_a_unit_or_as_bytes(written: str | int, n_bytes: int):
     assert keuka.Engine(memory_limit=written).memory_limit == n_bytes
+
+
+def test_without_a_limit_half_the_memory_of_the_machine_is_allowed():
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert 0 < keuka.Engine().memory_limit <= machine // 2
+
+
+def test_a_step_that_takes_far_more_than_the_limit_is_stopped_in_the_middle_and_the_engine_can_be_restored():
+    engine = keuka.Engine({"S": SCHEMA}, time="t", memory_limit="20 MB")
+    engine.add(ALL, name="modest")
+    engine.add("SELECT n FROM S FOLD {TRUE, TRUE} S", name="explosive")
+    engine.push("S", unique(3))
+    snapshot = engine.snapshot()
+    simultaneous = [{"t": 10 + i // 10, "k": "a", "n": i} for i in range(120)]
+    error = raised(lambda: engine.push("S", simultaneous))
+    assert error.code == "K518"
+    assert "rule `explosive` holds most" in str(error)
+    assert "engine.restore(snapshot)" in str(error)
+    assert raised(engine.poll).code == "K523"
+    engine.restore(snapshot)
+    engine.remove("explosive")
+    assert engine.push("S", simultaneous).of("modest").num_rows + engine.close().of("modest").num_rows == 121
 
 
 def test_more_matches_than_the_limit_holds_come_in_turns_and_none_is_lost():

@@ -334,6 +334,17 @@ def test_an_event_that_ends_before_it_starts_is_refused_in_every_zone(spark: Spa
         keuka.match("SELECT n FROM FILTER {n > 5} (S)", frame, time=("s", "e")).collect()
 
 
+def test_every_task_has_the_limits_of_the_call(spark: SparkSession):
+    frame = spark.createDataFrame([(i // 10, i) for i in range(120)], "t bigint, n bigint")
+    explosive = "SELECT n FROM S FOLD {TRUE, TRUE} S"
+    with pytest.raises(PySparkException, match=r"K518.*its limit of 50 MB"):
+        keuka.match(explosive, frame, time="t", limits=keuka.Limits(memory="50 MB")).collect()
+    with pytest.raises(PySparkException, match=r"K518.*more than 3 matches"):
+        keuka.match_all("SELECT n FROM S PUBLISH A", frame, time="t", limits=keuka.Limits(matches=3))["A"].collect()
+    with pytest.raises(TypeError, match="limits must be a keuka.Limits"):
+        keuka.on_spark(explosive, frame, time="t", limits="4 GB")  # type: ignore[arg-type]
+
+
 def test_threads_and_shards_are_not_mixed_up(spark: SparkSession):
     with pytest.raises(ValueError, match="shards"):
         keuka.match(RISES, spark.createDataFrame(TICKS), time="ts", threads=2)

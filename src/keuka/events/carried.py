@@ -33,6 +33,12 @@ class CarriedColumn:
     def n_bytes(self) -> int:
         return int(sum([values.nbytes for values in self._values])) + 8 * len(self)
 
+    @property
+    def mean_bytes(self) -> int:
+        """About how much one value takes."""
+        arrays = [*self._values, self._batch]
+        return int(sum([values.nbytes for values in arrays])) // max(1, sum([len(values) for values in arrays])) + 1
+
     def open(self, first_number: int, values: pa.Array) -> None:
         """The column of a batch; numbers only ever grow."""
         self._first, self._batch = first_number, values

@@ -7,7 +7,8 @@ is read on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -21,19 +22,31 @@ from keuka.events.frontiers import BEGINNING, INFINITE, Arrivals, EventBatch, Fr
 from keuka.events.sources import OpenStream, fit, joined, read
 from keuka.schema import TimeAxis
 
+Count = Callable[[str, int], None]  # how many bytes of a stream's rows wait
+
 __all__ = ["EventBatch", "common_axis", "header", "in_order", "one_axis"]
 
 
 def in_order(
-    opened: Sequence[OpenStream], columns: Mapping[str, Sequence[str]], chunk_rows: int = BATCH_ROWS
+    opened: Sequence[OpenStream],
+    columns: Mapping[str, Sequence[str]],
+    chunk_rows: int = BATCH_ROWS,
+    hold: Callable[[int, str], None] = lambda n_bytes, stream: None,
 ) -> Iterator[dict[str, EventBatch]]:
     """Steps of complete epochs: every event of an epoch is in one step, and later steps hold only later epochs.
 
     A stream without events in a step is not in its dict. `columns` are the wanted ones by stream; batches of input are
-    brought to about `chunk_rows` rows, which changes where steps end and nothing else.
+    brought to about `chunk_rows` rows, which changes where steps end and nothing else. `hold` is told how many bytes of rows that were
+    read wait, and of which stream most of them are; tables that were in memory before are not counted.
     """
     frontiers = Frontiers(opened)
-    feeds = {name: _feed(arrivals, columns[name], chunk_rows) for name, arrivals in frontiers.arrivals.items()}
+    held: Counter[str] = Counter()  # bytes by stream
+
+    def count(stream: str, n_bytes: int) -> None:
+        held[stream] = n_bytes
+        hold(held.total(), held.most_common(1)[0][0])
+
+    feeds = {name: _feed(arrivals, columns[name], chunk_rows, count) for name, arrivals in frontiers.arrivals.items()}
     while frontiers.time < INFINITE and opened:
         slowest = min(frontiers.arrivals.values(), key=lambda arrivals: arrivals.frontier)
         next(feeds[slowest.stream.name], None)
@@ -80,22 +93,22 @@ def _clock(axis: TimeAxis) -> str:
     return f"a timestamp in {axis.arrow.tz}" if axis.arrow.tz else "a timestamp without a zone"
 
 
-def _feed(arrivals: Arrivals, columns: Sequence[str], chunk_rows: int) -> Iterator[None]:
+def _feed(arrivals: Arrivals, columns: Sequence[str], chunk_rows: int, count: Count) -> Iterator[None]:
     """Reads a stream: every step brings more rows in, or the promise that there are none."""
     if arrivals.stream.in_memory or arrivals.stream.sort:
-        yield from _feed_sorted(arrivals, columns, chunk_rows)
+        yield from _feed_sorted(arrivals, columns, chunk_rows, count)
     else:
-        yield from _feed_arriving(arrivals, columns, chunk_rows)
+        yield from _feed_arriving(arrivals, columns, chunk_rows, count)
     arrivals.promise(INFINITE)
 
 
 # ---- data that is there as a whole
 
 
-def _feed_sorted(arrivals: Arrivals, columns: Sequence[str], chunk_rows: int) -> Iterator[None]:
+def _feed_sorted(arrivals: Arrivals, columns: Sequence[str], chunk_rows: int, count: Count) -> Iterator[None]:
     """Slices of about `chunk_rows` rows that end with an epoch; a sorted table is never copied."""
     stream = arrivals.stream
-    table, rows = _whole(stream, columns, chunk_rows)
+    table, rows = _whole(stream, columns, chunk_rows, count)
     start, end = header(stream, table, rows)
     order = None if ascending(end) else np.argsort(end, kind="stable")
     if order is not None:
@@ -116,12 +129,16 @@ def _feed_sorted(arrivals: Arrivals, columns: Sequence[str], chunk_rows: int) ->
         begin = stop
 
 
-def _whole(stream: OpenStream, columns: Sequence[str], chunk_rows: int) -> tuple[pa.Table, Int64Array | range]:
+def _whole(stream: OpenStream, columns: Sequence[str], chunk_rows: int, count: Count) -> tuple[pa.Table, Int64Array | range]:
     """The time and wanted columns, and the number of each row."""
     names = list(dict.fromkeys([*stream.time, *columns]))
     if stream.data.table is not None:
         return stream.data.table.select(names), range(stream.data.table.num_rows)
-    pieces = list(read(stream, names, chunk_rows))
+    pieces, n_bytes = [], 0
+    for piece in read(stream, names, chunk_rows):
+        pieces.append(piece)
+        n_bytes += piece[1].nbytes
+        count(stream.name, n_bytes)
     if not pieces:
         return stream.data.schema.empty_table().select(names), range(0)
     return pa.Table.from_batches([batch for _, batch in pieces]), np.concatenate([rows for rows, _ in pieces])
@@ -158,8 +175,9 @@ def _takeable(stream: OpenStream, table: pa.Table) -> pa.Table:
 # ---- data that arrives
 
 
-def _feed_arriving(arrivals: Arrivals, columns: Sequence[str], chunk_rows: int) -> Iterator[None]:
+def _feed_arriving(arrivals: Arrivals, columns: Sequence[str], chunk_rows: int, count: Count) -> Iterator[None]:
     stream, largest = arrivals.stream, BEGINNING
+    n_rows = n_bytes = 0  # that were read
     for rows, batch in read(stream, list(dict.fromkeys([*stream.time, *columns])), chunk_rows):
         start, end = header(stream, batch, rows)
         late = arrivals.push(event_batch(stream, start, end, rows, batch.select(list(columns))))
@@ -169,6 +187,8 @@ def _feed_arriving(arrivals: Arrivals, columns: Sequence[str], chunk_rows: int) 
             where = stream.where(int(rows[first]), stream.time[-1])
             raise out_of_order(int(end[first]), before, stream.type.axis, stream.lateness, where)
         largest = max(largest, int(end.max()))
+        n_rows, n_bytes = n_rows + batch.num_rows, n_bytes + batch.nbytes
+        count(stream.name, arrivals.n_held * n_bytes // n_rows)
         yield
 
 

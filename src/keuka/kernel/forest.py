@@ -173,6 +173,18 @@ class Forest:
     def sequences_of(self, query):
         return [self._ids[key] for key in self.queries[query] if key[0] == "sequence"]
 
+    def operators_of(self, query):
+        """The operators of a query: [(stream of the output, states, sequences)]. What it takes over from others is among them."""
+        operators = []
+        for key in self.queries[query]:
+            if key[0] == "result":
+                operators.append((self._ids[key], [], []))
+            elif key[0] == "state" and operators:
+                operators[-1][1].append(key[1])
+            elif key[0] == "sequence" and operators:
+                operators[-1][2].append(self._ids[key])
+        return operators
+
     def source_columns(self, name):
         """What machines want of a source: [(column, name)]; nothing if no query reads it."""
         stream = self._ids.get(("source", name))

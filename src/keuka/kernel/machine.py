@@ -609,8 +609,9 @@ class Machine:
             return self.held
         i: int64_t
         n_words: int64_t = (
-            self.image.capacity + self.pending.capacity + self.dead.capacity + self.crowded.capacity + self.touched.capacity + self.filled.capacity + self.node_stack.capacity + self.histories.capacity
-            + self.history_ends.capacity + self.ranked.capacity + self.merged.capacity + self.taken.capacity + self.own_rows.capacity
+            self.image.capacity + self.pending.capacity + self.dead.capacity + self.crowded.capacity + self.touched.capacity
+            + self.filled.capacity + self.node_stack.capacity + self.histories.capacity + self.history_ends.capacity
+            + self.ranked.capacity + self.merged.capacity + self.taken.capacity + self.own_rows.capacity
         )  # fmt: skip
         total: int64_t = 8 * n_words + self.n_bytes
         for i in range(self.n_streams):

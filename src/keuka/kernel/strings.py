@@ -125,9 +125,7 @@ class StringTable:
         if entries == cython.NULL:
             return False
         self.entries = entries
-        codes: cython.pointer(int64_t) = cython.cast(
-            cython.pointer(int64_t), reallocate(self.free_codes, self.capacity * 8, wanted * 8)
-        )
+        codes: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), reallocate(self.free_codes, self.capacity * 8, wanted * 8))
         if codes == cython.NULL:
             return False
         self.free_codes = codes

@@ -28,6 +28,7 @@ from keuka.pipelines.environment import VARIABLE
 from keuka.pipelines.places import Place, finding
 from keuka.pipelines.values import CONSOLE, FILE_FORMATS, MODES, SIDE_OUTPUTS, Input, Queries, Sink
 from keuka.query import Query, prepare, query
+from keuka.run.limits import Limits
 
 if TYPE_CHECKING:
     from keuka.pipelines.pipeline import Pipeline
@@ -49,6 +50,7 @@ class Bound:
     query: Query
     params: dict[str, Any]
     sinks: tuple[Sink, ...]  # `of` is filled in once outputs are known,
+    limits: Limits
     outputs: tuple[str, ...] = ()  # as are those that are wanted: what has a sink, else the last query's
 
     @property
@@ -79,7 +81,7 @@ def bind(pipeline: Pipeline, embedded: bool, here: bool, found: list[Diagnostic]
     unset = [name for name, stream in read.items() if VARIABLE.search(repr(stream))]
     checker.check_files([name for name in read if name not in unset])
     unknown = unset or any(diagnostic.code in (NO_FILE, NO_STREAM) for diagnostic in found)
-    return None if unknown else Bound(read, whole, params, sinks)
+    return None if unknown else Bound(read, whole, params, sinks, pipeline.limits)
 
 
 def outputs_of(pipeline: Pipeline, bound: Bound, data: Mapping[str, Any], found: list[Diagnostic]) -> tuple[Bound, dict[str, pa.Schema]]:

@@ -68,7 +68,7 @@ def run(bound: Bound, on_progress: Callable[[Progress], None] | None) -> Report:
         opened = tuple([watch.watched(stream) for stream in prepared.opened])
         matches = dict.fromkeys(bound.outputs, 0)
         try:
-            for batch in run_tables(prepared.tables, opened, on_progress=_reporting(prepared, on_progress)):
+            for batch in run_tables(prepared.tables, opened, on_progress=_reporting(prepared, on_progress), limits=bound.limits):
                 sinks.write(batch.output, batch.rows)
                 matches[batch.output] += batch.rows.num_rows
         except DataError as error:

@@ -11,11 +11,12 @@ from typing import Any
 
 from keuka.diagnostics import Diagnostic, SourceText, Span, listing, similar
 from keuka.errors import PipelineError
-from keuka.pipelines.kinds import INPUT, QUERIES, SINK, SPARK, Kind
+from keuka.pipelines.kinds import INPUT, LIMITS, QUERIES, SINK, SPARK, Kind
 from keuka.pipelines.places import Place, finding
 from keuka.pipelines.values import Input, Queries, Sink, SparkSettings
+from keuka.run.limits import Limits
 
-TABLES = ("streams", "queries", "sinks", "spark")
+TABLES = ("streams", "queries", "sinks", "spark", "limits")
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -78,6 +79,7 @@ class _Reader:
             "queries": tuple([Queries(**self.values(table, QUERIES, place)) for place, table in self.array(tables, "queries")]),
             "sinks": tuple([Sink(**self.values(table, SINK, place)) for place, table in self.array(tables, "sinks")]),
             "spark": SparkSettings(**self.values(tables.get("spark", {}), SPARK, ("spark",))),
+            "limits": Limits(**self.values(tables.get("limits", {}), LIMITS, ("limits",))),
         }
 
     def array(self, tables: dict[str, Any], name: str) -> list[tuple[Place, Any]]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from keuka.errors import DataError
+from keuka.run.limits import memory_bytes
 
 # What a field holds, in words, and the value it becomes; a ValueError if it is of another kind.
 Kind = tuple[str, Callable[[Any], Any]]
@@ -37,6 +41,20 @@ def _lateness(value: Any) -> str | int:
 
 def _count(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError
+    return value
+
+
+def _memory(value: Any) -> str | int:
+    try:
+        memory_bytes(value)
+    except DataError:
+        raise ValueError from None
+    return str(value) if isinstance(value, str) else int(value)
+
+
+def _seconds(value: Any) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < math.inf:
         raise ValueError
     return value
 
@@ -88,3 +106,8 @@ QUERIES: dict[str, Kind] = {
 }
 SINK: dict[str, Kind] = {"format": TEXT, "of": TEXT, "path": PATH, "mode": TEXT, "options": OPTIONS}
 SPARK: dict[str, Kind] = {"master": TEXT, "conf": OPTIONS, "shards": ("a whole number from 1 on", _count)}
+LIMITS: dict[str, Kind] = {
+    "memory": ('an amount such as "4 GB", or a whole number of bytes', _memory),
+    "seconds": ("a number above 0", _seconds),
+    "matches": ("a whole number from 1 on", _count),
+}

@@ -16,6 +16,8 @@ from keuka.pipelines.checking import Bound, as_error, bind, columns_of, empty_ta
 from keuka.pipelines.environment import filled_in
 from keuka.pipelines.file import read
 from keuka.pipelines.values import Input, Progress, Queries, Report, Sink, SparkSettings
+from keuka.query import check_limits
+from keuka.run.limits import Limits
 from keuka.spark import no_pyspark
 
 
@@ -40,6 +42,7 @@ class Pipeline:
     queries: Sequence[Queries]
     sinks: Sequence[Sink]
     spark: SparkSettings = field(default_factory=SparkSettings)
+    limits: Limits = field(default_factory=Limits)
     folder: str = ""  # what paths are relative to; the working directory if empty
     source: SourceText | None = field(default=None, repr=False, compare=False)
 
@@ -49,6 +52,7 @@ class Pipeline:
         _expect(self.queries, Queries, "queries", 'a list: `[Queries(text="SELECT ..."), Queries(file="rise.cel")]`')
         _expect(self.sinks, Sink, "sinks", 'a list: `[Sink("parquet", path="out")]`')
         _expect([self.spark], SparkSettings, "spark", '`SparkSettings(master="local[4]")`')
+        check_limits(self.limits)
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Pipeline:

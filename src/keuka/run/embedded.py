@@ -6,16 +6,23 @@ The event path of ARCHITECTURE.md in one function: events in order, kernel, matc
 from __future__ import annotations
 
 import logging
+import math
+import time as clock
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from keuka.automaton.tables import Tables
+from keuka.errors import DataError
 from keuka.events.files import BATCH_ROWS
 from keuka.events.order import EventBatch, common_axis, in_order
 from keuka.events.sources import OpenStream
 from keuka.kernel.bytecode import Op
+from keuka.kernel.machine import OutOfRoom, OutOfTime
+from keuka.run import limits as told
+from keuka.run.limits import STEP_ROOM, Limits
 from keuka.run.runner import MatchBatch, Runner
 from keuka.schema import MAX_TICK, TimeAxis
 
@@ -52,10 +59,13 @@ def run(
     chunk_rows: int = BATCH_ROWS,
     threads: int = 1,
     axis: TimeAxis | None = None,
+    limits: Limits | None = None,
+    keeps: bool = False,
 ) -> Iterator[MatchBatch]:
     """All matches, as the input goes by. `on_progress` is called after every step. Several threads divide the events by the plan's key.
 
-    `axis`: how times are shown, if others than the streams of these tables decide it.
+    `axis`: how times are shown, if others than the streams of these tables decide it. `keeps`: the caller holds all matches, so that
+    they count, too, to the memory that `limits` allow.
     """
     by_name = {stream.name: stream for stream in opened}
     inputs = [by_name[source.name] for source in tables.sources]
@@ -64,21 +74,72 @@ def run(
     most_rows = MOST_ROWS * min(n_threads, 8)
     runner = Runner(inputs, axis or common_axis(inputs), n_threads)
     runner.load(QUERY, tables)
+    limited = _Limited(runner, limits or Limits(), keeps)
     n_rows = FEWEST_ROWS
-    for step in in_order(inputs, runner.columns(), chunk_rows * min(n_threads, 8)):
+    for step in in_order(inputs, runner.columns(), chunk_rows * min(n_threads, 8), limited.hold):
         while step:
             piece, step = cut(step, n_rows)
-            n_found = 0
-            for found in runner.process(piece, last_end(piece)):
-                yield from found
-                n_found += sum([batch.rows.num_rows for batch in found])
+            n_found = limited.n_matches.total()
+            yield from limited.process(piece, last_end(piece))
             if on_progress is not None:
                 usage = runner.usage(QUERY)
                 on_progress(Progress(sum(runner.n_seen.values()), usage.n_instances, usage.most_instances, runner.n_bytes))
-            n_rows = min(next_rows(n_rows, n_found), most_rows)
+            n_rows = min(next_rows(n_rows, limited.n_matches.total() - n_found), most_rows)
     # At the end of a finite input time goes to its end.
-    for found in runner.process({}, MAX_TICK):
-        yield from found
+    yield from limited.process({}, MAX_TICK)
+
+
+class _Limited:
+    """The steps of a run within its limits."""
+
+    def __init__(self, runner: Runner, limits: Limits, keeps: bool) -> None:
+        self.runner = runner
+        self.limits = limits
+        self.n_bytes = limits.n_bytes
+        self.deadline = math.inf if limits.seconds is None else clock.monotonic() + limits.seconds
+        self.keeps = keeps
+        self.n_matches: Counter[str] = Counter()
+        self.n_kept = 0  # bytes of matches that the caller holds
+        self.n_waiting = 0  # bytes of rows that were read and wait
+        runner.set_deadline(self.deadline)
+
+    def process(self, step: dict[str, EventBatch], upto: int) -> Iterator[MatchBatch]:
+        """The matches of a step; K518 when it would take more than is allowed."""
+        room = max(0, self.n_bytes + STEP_ROOM - self.runner.n_allocated - self.n_waiting - self.n_kept)
+        try:
+            for found in self.runner.process(step, upto, room):
+                for batch in found:
+                    self._count(batch)
+                    yield batch
+        except OutOfRoom:
+            raise self._out_of_memory() from None
+        except OutOfTime:
+            raise self._too_long() from None
+        if self.runner.n_allocated > self.n_bytes and self.runner.n_bytes > self.n_bytes:
+            raise self._out_of_memory()
+        if clock.monotonic() > self.deadline:
+            raise self._too_long()
+
+    def hold(self, n_bytes: int, stream: str) -> None:
+        """Rows that were read and wait for others hold so much, most of them those of the stream."""
+        self.n_waiting = n_bytes
+        if n_bytes > self.n_bytes:
+            raise told.too_much_waits(self.n_bytes, n_bytes, stream)
+
+    def _count(self, batch: MatchBatch) -> None:
+        self.n_matches[batch.output] += batch.rows.num_rows
+        if self.limits.matches is not None and self.n_matches.total() > self.limits.matches:
+            raise told.too_many(self.limits, self.n_matches)
+        if self.keeps:
+            self.n_kept += batch.rows.nbytes
+            if self.n_kept > self.n_bytes:
+                raise told.too_large_result(self.n_bytes, self.n_matches, told.raise_memory(self.n_bytes))
+
+    def _out_of_memory(self) -> DataError:
+        return told.out_of_memory(self.n_bytes, self.runner.usage_by_name(QUERY), told.raise_memory(self.n_bytes))
+
+    def _too_long(self) -> DataError:
+        return told.too_long(self.limits, self.runner.usage_by_name(QUERY), sum(self.runner.n_seen.values()))
 
 
 def last_end(step: dict[str, EventBatch]) -> int:

@@ -26,8 +26,9 @@ from keuka.events.intake import Intake
 from keuka.events.matches import result_schema
 from keuka.events.order import common_axis
 from keuka.events.sources import OpenStream
+from keuka.kernel.machine import OutOfRoom
 from keuka.kernel.stacks import MATCH_CHUNK
-from keuka.run import memory
+from keuka.run import limits
 from keuka.run.embedded import FEWEST_ROWS, MOST_ROWS, last_end, next_rows
 from keuka.run.runner import MatchBatch, Runner, Usage
 from keuka.schema import StreamType, TimeAxis
@@ -110,7 +111,7 @@ class Live:
         self.clock = clock
         self.idle_after = idle_after
         self.keep_late = keep_late
-        self.memory_limit: int | None = None
+        self.memory_limit = limits.default_memory()
         self.streams: dict[str, LiveStream] = {}
         self.rules: dict[str, LoadedRule] = {}
         self.n_matches: Counter[str] = Counter()  # by rule
@@ -313,26 +314,34 @@ class Live:
         K518 if more memory is held than allowed, by what waits or by matches; what was not processed then still waits.
         """
         if self._are_too_many():  # what was found goes first
-            raise memory.too_many_matches(self.n_matches, self.memory_limit)
+            raise limits.too_many_matches(self.n_matches, self.memory_limit)
         frontier = self.frontier() if frontier is None else frontier
         if self.is_full:
             self._check_kernel_memory()
         self.is_in_doubt = True
-        while self._begin(frontier):
-            n_found = self._go_on()
-            self._n_rows = min(next_rows(self._n_rows, n_found), MOST_ROWS)
-            self._check_kernel_memory()
+        try:
+            while self._begin(frontier):
+                n_found = self._go_on()
+                self._n_rows = min(next_rows(self._n_rows, n_found), MOST_ROWS)
+                self._check_kernel_memory()
+        except OutOfRoom:  # the step stays in the middle, and with it the engine in doubt
+            raise limits.out_of_memory_within(self.memory_limit, self._used()) from None
         self.is_in_doubt = False
-        if self.memory_limit is not None and self.n_bytes > self.memory_limit:
+        if self._n_allocated + self._n_waiting_bytes > self.memory_limit and self.n_bytes > self.memory_limit:
             raise self._too_much(False, "the events that were pushed are kept")
+
+    def _used(self) -> dict[str, Usage]:
+        """By rule: what it holds, the results of the step at hand included."""
+        assert self.runner is not None
+        return {name: self.runner.usage_of_step(name) for name in self.rules}
 
     def _begin(self, frontier: int) -> bool:
         """The next step, unless one is in the middle; False if time has come to the frontier."""
         if self._going is None and self.runner is not None:
             if step := self.frontiers.step(frontier, self._wanted, self._n_rows):
-                self._going = self.runner.process(step, last_end(step))
+                self._going = self.runner.process(step, last_end(step), self._room())
             elif self.runner.has_work(frontier - 1):
-                self._going = self.runner.process({}, frontier - 1)
+                self._going = self.runner.process({}, frontier - 1, self._room())
         elif self._going is None:
             while self.frontiers.step(frontier, self._wanted, self._n_rows):
                 pass  # nobody reads them
@@ -344,16 +353,16 @@ class Live:
         found: list[MatchBatch] = []  # of all turns, because rules take theirs one after the other
         for batches in self._going:
             found += batches
-            if self.memory_limit is not None and self._are_too_many(found):
+            if self._are_too_many(found):
                 self._collect(found)
                 self.is_in_doubt = False
-                raise memory.too_many_matches(self.n_matches, self.memory_limit)
+                raise limits.too_many_matches(self.n_matches, self.memory_limit)
         self._going = None
         return self._collect(found)
 
     def _are_too_many(self, found: Sequence[MatchBatch] = ()) -> bool:
         """Do matches that were not taken hold more than allowed? So many that a call would return anyway are always allowed."""
-        if self.memory_limit is None or self.delivery.n_found + sum([batch.rows.num_rows for batch in found]) < MATCH_CHUNK:
+        if self.delivery.n_found + sum([batch.rows.num_rows for batch in found]) < MATCH_CHUNK:
             return False
         return self.delivery.n_bytes + sum([about_bytes(batch.rows) for batch in found]) > self.memory_limit
 
@@ -365,7 +374,7 @@ class Live:
     def check_whole(self) -> None:
         """Refuse what cannot be done while a step is in the middle."""
         if self._going is not None:
-            raise memory.partly_done()
+            raise limits.partly_done()
 
     def _collect(self, found: Sequence[MatchBatch]) -> int:
         """Keeps what was found for the next delivery; returns how many matches there are."""
@@ -392,7 +401,20 @@ class Live:
     @property
     def n_bytes(self) -> int:
         """What partial matches, waiting rows and late rows take."""
-        return self._kernel_bytes + sum([live.n_bytes for live in self.streams.values()])
+        return self._kernel_bytes + self._n_waiting_bytes
+
+    @property
+    def _n_waiting_bytes(self) -> int:
+        return sum([live.n_bytes for live in self.streams.values()])
+
+    @property
+    def _n_allocated(self) -> int:
+        """At least what the kernel holds, and known at once."""
+        return 0 if self.runner is None else self.runner.n_allocated
+
+    def _room(self) -> int:
+        """What the next step may take of memory."""
+        return max(0, self.memory_limit + limits.STEP_ROOM - self._n_allocated - self._n_waiting_bytes)
 
     @property
     def _kernel_bytes(self) -> int:
@@ -400,8 +422,8 @@ class Live:
 
     def check_room(self, name: str) -> None:
         """May rows of this stream come in? Not if too much is held already, unless others wait for just this stream."""
-        self.is_full = self.memory_limit is not None and self.n_bytes > self.memory_limit
-        if self.memory_limit is None or not self.is_full:
+        self.is_full = self.n_bytes > self.memory_limit
+        if not self.is_full:
             return
         live = self.streams.get(name)
         is_kernel = self._kernel_bytes > self.memory_limit
@@ -409,16 +431,15 @@ class Live:
             raise self._too_much(is_kernel, "the batch was not taken: push it again")
 
     def _check_kernel_memory(self) -> None:
-        if self.memory_limit is not None and self._kernel_bytes > self.memory_limit:
+        if self._n_allocated > self.memory_limit and self._kernel_bytes > self.memory_limit:
             self.is_in_doubt = False
             raise self._too_much(True, "the events that were pushed are kept")
 
     def _too_much(self, is_kernel: bool, batch: str) -> KeukaError:
         """`is_kernel`: partial matches alone are too much; rows may wait only because the kernel takes no more."""
-        assert self.memory_limit is not None
         self.is_full = True
         used = {name: self.usage(name) for name in self.rules}
         waiting = {} if is_kernel else {name: (live.arrivals.n_held, live.n_bytes) for name, live in self.streams.items()}
         unbounded = [name for name, rule in self.rules.items() if not rule.is_bounded]
         n_bytes = self._kernel_bytes if is_kernel else self.n_bytes
-        return memory.too_much(n_bytes, self.memory_limit, used, unbounded, waiting, batch)
+        return limits.too_much(n_bytes, self.memory_limit, used, unbounded, waiting, batch)

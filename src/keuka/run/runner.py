@@ -30,7 +30,7 @@ from keuka.events.sources import OpenStream
 from keuka.kernel import batches, groups, upkeep
 from keuka.kernel.arrow import Words, record_batch
 from keuka.kernel.forest import Forest
-from keuka.kernel.machine import Machine, Overflow
+from keuka.kernel.machine import UNLIMITED, Machine, Overflow
 from keuka.schema import Attribute, Schema, TimeAxis, Type
 
 # A pass-through value is the number of its event below this bit and the number of its column above.
@@ -60,12 +60,13 @@ class Usage:
     """What a query holds: partial matches that may still become matches, and the kernel's memory for them.
 
     `most_instances` is a bound on what was held at any time: the sum over the states of the automata. States and their memory that
-    several queries share are counted for each of them.
+    several queries share are counted for each of them. `n_results` are matches, its own or those of its parts, of the step at hand.
     """
 
     n_instances: int
     most_instances: int
     n_bytes: int
+    n_results: int = 0
 
 
 @dataclass(frozen=True)
@@ -212,11 +213,52 @@ class Runner:
         used += [machine.sequence_usage(number) for machine in self.machines for number in sequences]
         return Usage(sum([u[0] for u in used]), sum([u[1] for u in used]), sum([u[2] for u in used]))
 
+    def usage_of_step(self, query: str) -> Usage:
+        """What a query holds, the results of the step at hand included."""
+        parts = self.usage_by_name(query).values()
+        return Usage(
+            sum([part.n_instances for part in parts]),
+            sum([part.most_instances for part in parts]),
+            sum([part.n_bytes for part in parts]),
+            sum([part.n_results for part in parts]),
+        )
+
+    def usage_by_name(self, query: str) -> dict[str, Usage]:
+        """What the parts of a query hold, the results of the step at hand included: by the names under which they are published."""
+        by_name: dict[str, Usage] = {}
+        for stream, states, sequences in self.forest.operators_of(query):
+            name = self.forest.names[stream].partition("#")[0]
+            used = [machine.usage(state) for machine in self.machines for state in states]
+            used += [machine.sequence_usage(number) for machine in self.machines for number in sequences]
+            results = [machine.result_usage(stream) for machine in self.machines]
+            before = by_name.get(name, Usage(0, 0, 0))
+            by_name[name] = Usage(
+                before.n_instances + sum([u[0] for u in used]),
+                before.most_instances + sum([u[1] for u in used]),
+                before.n_bytes + sum([u[2] for u in used]) + sum([n_bytes for _, n_bytes in results]),
+                before.n_results + sum([n_rows for n_rows, _ in results]),
+            )
+        return by_name
+
     @property
     def n_bytes(self) -> int:
         """Memory held by all instances, their texts, contributors and pass-through values."""
+        return int(sum([machine.n_bytes for machine in self.machines])) + self._n_other_bytes
+
+    @property
+    def n_allocated(self) -> int:
+        """The same, and what was computed for the last batch. It is known without looking at every state."""
+        return int(sum([machine.n_allocated for machine in self.machines])) + self._n_other_bytes
+
+    @property
+    def _n_other_bytes(self) -> int:
         held = self.contributors.n_bytes + sum([column.n_bytes for column in self.carried])
-        return int(sum([machine.n_bytes for machine in self.machines]) + self.forest.strings.n_bytes + held)
+        return int(self.forest.strings.n_bytes + held)
+
+    def set_deadline(self, deadline: float) -> None:
+        """Steps end with OutOfTime after this moment of the monotonic clock."""
+        for machine in self.machines:
+            machine.deadline = deadline
 
     # -- one step ----------------------------------------------------------------------------------------------------------
 
@@ -225,8 +267,13 @@ class Runner:
         # Only sequences have such, and the beginning of time is before all of it.
         return bool(self.forest.combined) and upto >= BEGINNING and any(machine.has_work(upto) for machine in self.machines)
 
-    def process(self, step: dict[str, EventBatch], upto: int) -> Iterator[list[MatchBatch]]:
-        """Run whole epochs of all streams: all there is up to a tick, itself included. On one thread very many matches come in turns."""
+    def process(self, step: dict[str, EventBatch], upto: int, room: int = UNLIMITED) -> Iterator[list[MatchBatch]]:
+        """Run whole epochs of all streams: all there is up to a tick, itself included. On one thread very many matches come in turns.
+
+        `room`: what the step may take of memory. OutOfRoom, and OutOfTime after the deadline, leave it in the middle.
+        """
+        for machine in self.machines:
+            machine.room = room // len(self.machines)
         inputs = {}
         for name, batch in step.items():
             source = self.forest.source(name)
@@ -404,6 +451,7 @@ class Runner:
         pieces, places = [pa.nulls(int((~present).sum()), attribute.arrow)], [np.flatnonzero(~present)]
         for carrier in np.unique(carriers[present]):
             chosen = np.flatnonzero(present & (carriers == carrier))
+            self.machines[0].fit(2 * len(chosen) * self.carried[carrier].mean_bytes)
             try:
                 pieces.append(self.carried[carrier].take(numbers[chosen]).cast(attribute.arrow))
             except pa.ArrowNotImplementedError as error:
@@ -414,6 +462,7 @@ class Runner:
     def texts(self, codes: Int64Array, valid: ByteArray | None) -> tuple[Int32Array, ByteArray]:
         offsets = np.empty(len(codes) + 1, np.int32)
         self.forest.strings.byte_lengths(codes, NO_BYTES if valid is None else _inverted(valid), offsets)
+        self.machines[0].fit(int(offsets[-1]))
         data = np.empty(int(offsets[-1]), np.uint8)
         self.forest.strings.copy_texts(codes, offsets, data)
         return offsets, data

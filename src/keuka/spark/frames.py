@@ -10,6 +10,7 @@ from keuka.spark import no_pyspark
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from keuka.run.limits import Limits
     from keuka.spark.analysis import Schema
     from keuka.spark.jobs import Results
 
@@ -28,6 +29,7 @@ def on_spark(
     contributors: bool = False,
     shards: int | None = None,
     schema: Schema | None = None,
+    limits: Limits | None = None,
 ) -> DataFrame:
     """The matches of a query over static DataFrames, as a DataFrame that is computed when Spark needs it.
 
@@ -37,12 +39,14 @@ def on_spark(
     lateness: is checked, and has no effect: a DataFrame that ends is sorted.
     schema: the columns to read and their types (`"ts TIMESTAMP, name STRING"`, or a StructType; a dict for several streams), where Spark
         cannot be asked for them: inside a function of a Declarative Pipeline.
+    limits: what each task may take; by default half the memory of its machine or container, divided by the tasks of an executor.
 
     Everything else is as in `keuka.match`. Mistakes in query, columns and types are raised here, before a job starts.
     """
     options = {"language": language, "time": time, "type_column": type_column, "params": params, "lateness": lateness, "unit": unit}
     outputs = () if output is None else (output,)
-    found = _results(query, streams, outputs=outputs, contributors=contributors, shards=shards, schema=schema, options=options)
+    said = {"contributors": contributors, "shards": shards, "schema": schema, "limits": limits}
+    found = _results(query, streams, outputs=outputs, options=options, **said)
     return found.output(found.names[0])
 
 
@@ -52,10 +56,18 @@ def matching(query: Any, **options: Any) -> Callable[[DataFrame], DataFrame]:
 
 
 def all_on_spark(
-    query: Any, streams: Any, *, shards: int | None = None, contributors: bool = False, schema: Schema | None = None, **options: Any
+    query: Any,
+    streams: Any,
+    *,
+    shards: int | None = None,
+    contributors: bool = False,
+    schema: Schema | None = None,
+    limits: Limits | None = None,
+    **options: Any,
 ) -> Results:
     """The matches of every query of a set."""
-    return _results(query, streams, outputs=None, contributors=contributors, shards=shards, schema=schema, options=options)
+    said = {"contributors": contributors, "shards": shards, "schema": schema, "limits": limits}
+    return _results(query, streams, outputs=None, options=options, **said)
 
 
 def _results(query: Any, streams: Any, **options: Any) -> Results:

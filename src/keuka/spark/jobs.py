@@ -29,7 +29,8 @@ from keuka.events.sources import OpenStream, Stream
 from keuka.expressions import Expression
 from keuka.plan.division import END, START, ByKey, BySlices, Division, Part, Undivided, divide
 from keuka.plan.prefilter import needed
-from keuka.query import EVENTS, Prepared, known_distinct, prepare
+from keuka.query import EVENTS, Prepared, check_limits, known_distinct, prepare
+from keuka.run.limits import Limits
 from keuka.schema import MICROSECONDS, TimeAxis
 from keuka.spark.analysis import Schema, columns_of, declared, is_streaming, knowing
 from keuka.spark.expressions import microseconds, weakened
@@ -81,10 +82,12 @@ def results(
     shards: int | None,
     options: Mapping[str, Any],
     schema: Schema | None = None,
+    limits: Limits | None = None,
 ) -> Results:
     """The matches of the outputs (None: of all, (): of the last query's). Whatever is wrong is said before a job starts."""
     if shards is not None and (not isinstance(shards, int) or isinstance(shards, bool) or shards < 1):
         raise ValueError(f"shards must be a number of partitions from 1 on, not {shards!r}")
+    check_limits(limits)
     ask = schema is None
     if schema is not None:
         streams = declared(streams, schema)
@@ -112,9 +115,10 @@ def results(
             log.warning("%s runs on one worker: %s; %s", names, part.division.reason, remedy)
     outputs_, types = _layout(prepared, parts, axis)
     made: list[DataFrame] = []
+    allowed = limits or Limits(), _tasks_at_once(spark)
     for part in parts:
         own = [name for name, _, _ in part.plan.outputs]
-        made.append(_part_frame(part, frames, tuple([outputs_[name] for name in own]), types, axis, shards, n_shards))
+        made.append(_part_frame(part, frames, tuple([outputs_[name] for name in own]), types, axis, shards, n_shards, allowed))
         frames |= {name: _made(_rows_of(made[-1], outputs_[name]), outputs_[name], axis) for name in own}
     return _together(made, {name: outputs_[name] for name in wanted}, parts)
 
@@ -162,6 +166,16 @@ def _parallelism(spark: SparkSession) -> int:
         return int(spark.sparkContext.defaultParallelism)
     setting = spark.conf.get("spark.sql.shuffle.partitions") or ""
     return int(setting) if setting.isdigit() else USUAL_PARTITIONS  # some platforms say `auto`
+
+
+def _tasks_at_once(spark: SparkSession) -> int | None:
+    """How many tasks an executor runs at once; None if only the executor can know. In local mode it is the driver."""
+    cores, cpus = (spark.conf.get(setting, default) or "" for setting, default in (("spark.executor.cores", ""), ("spark.task.cpus", "1")))
+    if cores.isdigit():
+        return max(1, int(cores) // max(1, int(cpus) if cpus.isdigit() else 1))
+    if not is_connect(spark) and (spark.sparkContext.master or "").startswith("local"):
+        return int(spark.sparkContext.defaultParallelism)
+    return None
 
 
 # -- results ---------------------------------------------------------------------------------------------------------------
@@ -213,6 +227,7 @@ def _part_frame(
     axis: TimeAxis,
     shards: int | None,
     n_shards: int,
+    allowed: tuple[Limits, int | None],
 ) -> DataFrame:
     """The rows that all workers send back, computed when Spark needs them."""
     slices = _slices(part.division.reach, axis, n_shards) if isinstance(part.division, BySlices) else None
@@ -243,7 +258,7 @@ def _part_frame(
     for name, schema, of_one in zip(names, schemas, places, strict=True):
         id_ = frames[name].id if part.plan.contributors else None
         inputs.append(Input(name, schema, frames[name].time, id_, frames[name].unit, tuple([first + place for place in of_one])))
-    task = task_bytes(Task(to_bytes(part.tables), tuple(inputs), outputs, types, slices, axis))
+    task = task_bytes(Task(to_bytes(part.tables), tuple(inputs), outputs, types, slices, axis, *allowed))
     tagged = pa.schema([(OF, pa.int32()), *zip(slot_names(len(types)), types, strict=True)])
     return knowing(rows, spark_schema(sent_as)).mapInArrow(
         _on_worker(task), spark_schema(outputs[0].schema if outputs[0].tag is None else tagged)

@@ -180,7 +180,9 @@ def _run(spark: SparkSession, settings: SparkSettings, bound: Bound, sources: Ma
     options = {"type_column": bound.type_column, "params": bound.params}
     shards = settings.shards or max(1, math.ceil(sum([n.n_read for n in counts.values()]) / SHARD_ROWS))
     with _explained("plan the queries"):
-        found = results(bound.query, streams, outputs=bound.outputs, contributors=False, shards=shards, options=options)
+        found = results(
+            bound.query, streams, outputs=bound.outputs, contributors=False, shards=shards, options=options, limits=bound.limits
+        )
     rejected = {name: n.n_rejected for name, n in counts.items()}
     found.frame.persist()
     try:

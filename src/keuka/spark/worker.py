@@ -7,6 +7,7 @@ several outputs, share one list of columns (`Slots`), so that they can be one Da
 from __future__ import annotations
 
 import functools
+import os
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from keuka.automaton.tables import Tables, from_bytes
 from keuka.errors import KeukaError
 from keuka.events.sources import OpenStream, Stream, open_stream
 from keuka.run.embedded import run
+from keuka.run.limits import Limits, default_memory
 from keuka.schema import TimeAxis
 
 OF = "_of"  # which stream or which output a row is of
@@ -92,6 +94,8 @@ class Task:
     output_types: tuple[pa.DataType, ...]
     slices: Slices | None
     axis: TimeAxis  # that of all parts, which may read streams on others
+    limits: Limits
+    n_tasks: int | None  # that an executor runs at once; None: as many as it has processors
 
 
 def task_bytes(task: Task) -> bytes:
@@ -117,13 +121,20 @@ def run_partition(task_: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[p
         for shard in shards:
             mine = rows if shard is None else rows.filter(pc.equal(rows[SHARD], shard))
             opened = [_opened(input_, i, mine, len(task.inputs)) for i, input_ in enumerate(task.inputs)]
-            for found in run(tables, opened, axis=task.axis):
+            for found in run(tables, opened, axis=task.axis, limits=_own_limits(task)):
                 result = found.rows if task.slices is None or shard is None else own(found.rows, task.slices, shard)
                 if result.num_rows:
                     yield _packed(result, next(o for o in task.outputs if o.name == found.output), task.output_types)
     except KeukaError as error:
         note = "rows are counted within a partition of Spark, as they came to it"
         raise type(error)(*[replace(d, help=(*d.help, note)) if d.label else d for d in error.diagnostics]) from None
+
+
+def _own_limits(task: Task) -> Limits:
+    """What this task may take: what was said, or its share of what the machine has."""
+    if task.limits.memory is not None:
+        return task.limits
+    return replace(task.limits, memory=max(1, default_memory() // (task.n_tasks or len(os.sched_getaffinity(0)))))
 
 
 def _opened(input_: Input, index: int, rows: pa.Table, n_inputs: int) -> OpenStream:

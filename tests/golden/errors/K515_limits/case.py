@@ -1,0 +1,3 @@
+import keuka
+
+keuka.Limits(memory="4 G", seconds=60)
