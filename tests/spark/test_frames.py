@@ -341,7 +341,7 @@ def test_every_task_has_the_limits_of_the_call(spark: SparkSession):
         keuka.match(explosive, frame, time="t", limits=keuka.Limits(memory="50 MB")).collect()
     with pytest.raises(PySparkException, match=r"K518.*more than 3 matches"):
         keuka.match_all("SELECT n FROM S PUBLISH A", frame, time="t", limits=keuka.Limits(matches=3))["A"].collect()
-    with pytest.raises(TypeError, match="limits must be a keuka.Limits"):
+    with pytest.raises(TypeError, match=r"limits must be a keuka\.Limits"):
         keuka.on_spark(explosive, frame, time="t", limits="4 GB")  # type: ignore[arg-type]
 
 

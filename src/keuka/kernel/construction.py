@@ -274,9 +274,6 @@ def search(machine: Machine, seq: cython.pointer(Sequence)) -> Status:
     status: Status
     plain: cython.bint = is_plain(machine, seq)
     while level >= seq.floor:
-        status = count_work(machine, 1)
-        if status != Status.FINE:
-            return status
         row = seq.levels + (seq.search + level) * LEVEL_WORDS
         ring = seq.rings + row[LEVEL_COMPONENT]
         if plain and level == seq.n_positive - 1 and level > 0 and (seq.alive[level - 1] & ~seq.failed[level - 1]) != 0:
@@ -295,6 +292,9 @@ def search(machine: Machine, seq: cython.pointer(Sequence)) -> Status:
             continue
         seq.cursor[level] = words[EVENT_BELOW]
         prefetch(event_at(ring, words[EVENT_BELOW]))
+        status = count_work(machine, 1)
+        if status != Status.FINE:
+            return status
         if not fits(seq, level, words[EVENT_END]):
             continue
         bind(seq, row[LEVEL_COMPONENT], words)

@@ -128,6 +128,8 @@ class Live:
         self._sources: Counter[str] = Counter()  # how many loaded rules read a stream, input or published
         self._wanted: dict[str, tuple[str, ...]] = {}  # what loaded rules read of each input stream
         self.is_full = False  # the limit was reached by the last call
+        self._n_allocated = 0  # bytes of the kernel after the last step: at least what it holds
+        self._n_waiting = 0  # bytes of rows that waited when time last stopped
         self._going: Iterator[list[MatchBatch]] | None = None  # a step in the middle, whose matches did not fit into the limit
         self._n_rows = FEWEST_ROWS  # of the next step, at the most
 
@@ -327,7 +329,8 @@ class Live:
         except OutOfRoom:  # the step stays in the middle, and with it the engine in doubt
             raise limits.out_of_memory_within(self.memory_limit, self._used()) from None
         self.is_in_doubt = False
-        if self._n_allocated + self._n_waiting_bytes > self.memory_limit and self.n_bytes > self.memory_limit:
+        self._n_waiting = self._waiting_bytes()
+        if self._n_allocated + self._n_waiting > self.memory_limit and self.n_bytes > self.memory_limit:
             raise self._too_much(False, "the events that were pushed are kept")
 
     def _used(self) -> dict[str, Usage]:
@@ -401,20 +404,14 @@ class Live:
     @property
     def n_bytes(self) -> int:
         """What partial matches, waiting rows and late rows take."""
-        return self._kernel_bytes + self._n_waiting_bytes
+        return self._kernel_bytes + self._waiting_bytes()
 
-    @property
-    def _n_waiting_bytes(self) -> int:
+    def _waiting_bytes(self) -> int:
         return sum([live.n_bytes for live in self.streams.values()])
-
-    @property
-    def _n_allocated(self) -> int:
-        """At least what the kernel holds, and known at once."""
-        return 0 if self.runner is None else self.runner.n_allocated
 
     def _room(self) -> int:
         """What the next step may take of memory."""
-        return max(0, self.memory_limit + limits.STEP_ROOM - self._n_allocated - self._n_waiting_bytes)
+        return max(0, self.memory_limit + limits.STEP_ROOM - self._n_allocated - self._n_waiting)
 
     @property
     def _kernel_bytes(self) -> int:
@@ -431,6 +428,7 @@ class Live:
             raise self._too_much(is_kernel, "the batch was not taken: push it again")
 
     def _check_kernel_memory(self) -> None:
+        self._n_allocated = 0 if self.runner is None else self.runner.n_allocated
         if self._n_allocated > self.memory_limit and self._kernel_bytes > self.memory_limit:
             self.is_in_doubt = False
             raise self._too_much(True, "the events that were pushed are kept")
