@@ -356,13 +356,6 @@ def test_many_more_matches_than_events_come_in_bounded_pieces():
     assert max(sizes) < 9_000_000
 
 
-def test_a_word_is_a_path_and_text_has_blanks():
-    for missing in ("rules/", "rules.txt", "nowhere.cel"):
-        with pytest.raises(keuka.QueryError) as raised:
-            keuka.query(missing)
-        assert raised.value.code == "K104"
-
-
 def test_explain_without_streams_says_what_the_text_says():
     query = keuka.cel("SELECT * FROM FILTER {price > :least} (S)")
     assert query.explain() == "reads S\nparameters least\ngive the streams to see algebra, rules and automata\n"

@@ -46,7 +46,7 @@ EXPLANATIONS: dict[str, str] = {
     "K101": "The text does not follow the grammar of its language. The caret points at the first word that does not fit, and the message says what could stand there.",
     "K102": "Something in the text cannot be read: a sign that means nothing in the language, a quoted text or a comment that never ends, or a number that does not fit into 64 bits.",
     "K103": "Brackets, subqueries or operators are nested more deeply than Keuka accepts. Flatten the query, or publish parts of it as streams of their own.",
-    "K104": "The text contains no query: it is empty, or there are only comments in it.",
+    "K104": "There is no query: the text is empty or has only comments in it; or a query file does not exist, is not a regular file, is larger than 16 MB (a `Path` may name a larger one), or has a name that does not say its language. A text is a path only if it ends in the suffix of a language (`.cel`, `.sase`) or in `/`, and never where `language=` is given.",
     "K201": "A name is not an attribute of the stream it is looked up in. After NEXT and FOLD of CEL, an attribute `A` of both inputs is called `A_1` (first input) and `A` (second). In SASE, a comparison with an attribute that only other components have is true; one that none of them has is a mistake.",
     "K202": "A query reads a stream that is neither given as data nor published by a query of the same set.",
     "K203": "An attribute name belongs to both inputs, so the query must say which: `$1.` for the first input, `$2.` for the second, `$.` for the last step of a FOLD. In SASE every attribute has a variable before it: `s.id`.",

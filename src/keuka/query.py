@@ -10,7 +10,6 @@ import os
 import time as clock
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +23,7 @@ from keuka.events.order import common_axis
 from keuka.events.sources import OpenStream, Stream, open_stream
 from keuka.events.tables import check_shared
 from keuka.explain import explain, explain_text_alone
+from keuka.languages.files import explain_paths, is_path, read_texts
 from keuka.languages.sets import LANGUAGES, Text, Texts, inputs_of, lower_texts, parameters_of, published_by
 from keuka.plan.planner import NDistinct, Plan, compile_tables, output_names, plan
 from keuka.plan.type_column import split_by_type
@@ -206,10 +206,11 @@ def _parsed(text: str, name: str, language: str) -> Query:
 
 
 def query(path_or_text: str | os.PathLike[str] | Iterable[Query], language: str | None = None) -> Query:
-    """A query from a file, from all query files of a directory, from text, or one of several queries that read each other's streams.
+    """A query from text, from a file, from all query files of a directory, or from several queries as one set.
 
-    Text without blanks is taken for a path. A file is in the language of its suffix (`.cel`, `.sase`) unless `language` says otherwise;
-    text is CEL.
+    A `Path` is always a path. A str is a path if it ends in the suffix of a language (`rises.cel`, `theft.sase`) or in `/`
+    (`rules/`), and text otherwise; with `language` it is text whatever its end. A file is in the language of its suffix unless
+    `language` says otherwise; text is CEL.
 
     >>> import keuka
     >>> large = keuka.cel("FROM FILTER {Volume > 10000} (Stock) PUBLISH Large")
@@ -221,23 +222,13 @@ def query(path_or_text: str | os.PathLike[str] | Iterable[Query], language: str 
         return _together(path_or_text)
     if language is not None and not (isinstance(language, str) and language in LANGUAGES):
         raise ValueError(f"unknown language {language!r}; the languages are {', '.join(LANGUAGES)}")
-    path = _as_path(path_or_text)
-    if path is not None and "\0" in str(path):
-        raise QueryError(Diagnostic("K104", f"the query file {str(path)!a} cannot be read: the name of a file has no NUL"))
-    if path is None:
-        return _parsed(str(path_or_text), "<query>", language or "cel")
-    suffixes = {LANGUAGES[one].suffix: one for one in ([language] if language else LANGUAGES)}
-    files = sorted([file for suffix in suffixes for file in path.glob(f"*{suffix}")]) if path.is_dir() else [path]
-    known = " or ".join([f"`*{suffix}`" for suffix in suffixes])
-    if not files:
-        raise QueryError(Diagnostic("K104", f"there is no query file ({known}) in `{path}`"))
-    if language is None and files[0].suffix not in suffixes:
-        message = f"the language of `{path}` is not known from its name"
-        is_text = any(blank in str(path) for blank in " \n\t")
-        remedy = f"write the text of the query into a file {known}" if is_text else f"name it {known}, or say `language=`"
-        raise QueryError(Diagnostic("K104", message, help=(remedy,)))
-    texts = [(SourceText(str(file), _read_text(file)), language or suffixes[file.suffix]) for file in files]
-    return Query(tuple([Text(LANGUAGES[of].parse(source), of) for source, of in texts]))
+    if is_path(path_or_text, language):
+        return Query(read_texts(path_or_text, language))
+    text = str(path_or_text)
+    try:
+        return _parsed(text, "<query>", language or "cel")
+    except QueryError as error:
+        raise explain_paths(error, text, language) from None
 
 
 def _together(queries: object) -> Query:
@@ -245,25 +236,6 @@ def _together(queries: object) -> Query:
     if not parts or not all(isinstance(part, Query) for part in parts):
         raise TypeError(f"a query must be a Query, several of them, a path or text (str), not {type(queries).__name__}")
     return Query(tuple([text for part in parts for text in part.texts]))
-
-
-def _as_path(path_or_text: str | os.PathLike[str]) -> Path | None:
-    """A path if it is one or can be nothing else: every query has blanks in it."""
-    if not isinstance(path_or_text, str):
-        return Path(path_or_text)
-    looks_like_one = path_or_text and not any(c.isspace() for c in path_or_text)
-    exists = "\n" not in path_or_text and "\0" not in path_or_text and len(path_or_text) < 1024 and os.path.exists(path_or_text)
-    return Path(path_or_text) if looks_like_one or exists else None
-
-
-def _read_text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except OSError as error:
-        why = "it does not exist" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
-        raise QueryError(Diagnostic("K104", f"the query file `{file}` cannot be read: {why}")) from error
-    except UnicodeDecodeError as error:
-        raise QueryError(Diagnostic("K102", f"the query file `{file}` is not UTF-8 text", help=(str(error),))) from error
 
 
 def match(
@@ -284,7 +256,8 @@ def match(
 ) -> Any:
     """All matches of a query, as a table of the kind that went in (pandas, polars, a DataFrame of Spark, else Arrow).
 
-    query: a Query, a path, or text (with `language`).
+    query: a Query, text (with `language`), or a path: a `Path`, or a str that ends in `.cel`, `.sase` or `/`. Text from others needs
+        `language`, with which a str is never a path.
     streams: table-like data or a path if the query reads one stream, else a dict from stream name to data; a `Stream` where more
         must be said than the column of time.
     time: the time column, a pair of columns (start, end), or a dict of these by stream; by default the only timestamp column.

@@ -1,0 +1,6 @@
+from pathlib import Path
+
+import keuka
+
+Path("rules").mkdir()
+keuka.query("rules")

@@ -1,0 +1,6 @@
+import os
+
+import keuka
+
+os.mkfifo("rise.cel")
+keuka.query("rise.cel")
