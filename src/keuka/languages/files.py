@@ -1,7 +1,7 @@
 """Query files: which texts are paths, and the parsed texts of a file or of a directory of query files.
 
-A text is data, a path opens a file, and the two must not be confused: whoever may write a query must not read files with it. A path
-object is always a path; of a text only its end can say that it is one.
+A text is data and a path opens a file: whoever may write a query must not read files with it. A path object is always a path;
+of a text only its end can say that it is one.
 """
 
 from __future__ import annotations
