@@ -9,8 +9,9 @@ import select
 import sys
 import time
 import weakref
+from collections import deque
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,7 @@ from keuka.errors import DataError, data_error
 BATCH_ROWS = 65_536
 # Types of CSV and JSON columns are inferred from this many bytes, and later bytes are parsed in pieces of this size.
 BLOCK_BYTES = 4 << 20
+N_LAST_BLOCKS = 3  # a row that is longer than two is refused while it is read
 
 SUFFIXES = {
     ".csv": "CSV",
@@ -73,8 +75,16 @@ def is_possible(path: str) -> bool:
         return False
 
 
+def check_regular(stream: str, path: str) -> None:
+    """A file is read from its beginning more than once, which a pipe does not allow; to open one is to wait for its writer."""
+    if path != "-" and os.path.exists(path) and not os.path.isfile(path):
+        problem = f"`{path}` cannot be opened: it is not a regular file"
+        raise data_error("K513", problem, f"read a pipe from standard input: `-`, with `< {path}`", where=place(stream, None))
+
+
 def identify(stream: str, path: str) -> File:
     """The file with its format: what its name promises, else what its first bytes look like."""
+    check_regular(stream, path)
     format = format_of(path)
     if format in ("Parquet", "Arrow IPC"):
         return File(stream, path, format, b"", pa.schema([]))
@@ -90,9 +100,12 @@ def format_of(path: str) -> str | None:
 
 
 def _head(stream: str, path: str) -> bytes:
-    if path == "-":
-        return _StandardInput(b"").read(BLOCK_BYTES)
+    if path == "-" and (sys.stdin is None or sys.stdin.closed):
+        problem = "the data is to come from standard input, which is closed"
+        raise data_error("K513", problem, "send the data through a pipe or `< FILE`, or name a file instead of `-`", where=place(stream, None))
     try:
+        if path == "-":
+            return _StandardInput(b"").read(BLOCK_BYTES)
         with pa.input_stream(path, compression="detect") as source:
             return bytes(source.read(BLOCK_BYTES))
     except OSError as error:
@@ -101,7 +114,8 @@ def _head(stream: str, path: str) -> bytes:
 
 def cannot_open(stream: str, path: str, error: OSError) -> DataError:
     reason = os.strerror(error.errno).lower() if error.errno else str(error).split("\n")[0]
-    return data_error("K513", f"`{path}` cannot be opened: {reason}", where=place(stream, path))
+    name = "standard input" if path == "-" else f"`{path}`"
+    return data_error("K513", f"{name} cannot be opened: {reason}", where=place(stream, path))
 
 
 def _sniff(stream: str, path: str, head: bytes) -> str:
@@ -125,6 +139,17 @@ def open_bytes(file: File) -> pa.NativeFile:
     if file.path == "-":
         return pa.PythonFile(lent(_StandardInput(file.head)), mode="r")
     return pa.input_stream(file.path, compression="detect")
+
+
+def end_of(file: File) -> bytes:
+    """The last megabytes of a file that was read to its end: more than a row of text may have. Empty if it is compressed."""
+    if file.path == "-":
+        return file.head if len(file.head) < BLOCK_BYTES else b"".join(_StandardInput.last_blocks)
+    if file.path.lower().endswith(COMPRESSED):
+        return b""
+    with open(file.path, "rb") as source:
+        source.seek(max(0, os.fstat(source.fileno()).st_size - N_LAST_BLOCKS * BLOCK_BYTES))
+        return source.read()
 
 
 # -- What threads of Arrow hold. One that needs Python after the interpreter has ended aborts the process, be it only to let go of memory.
@@ -160,6 +185,8 @@ def _wait_for_lent() -> None:
 class _StandardInput(io.RawIOBase):
     """Standard input, beginning with the bytes already taken from it. Arrow reads ahead: what waits for more must not wait for ever."""
 
+    last_blocks: ClassVar[deque[bytes]] = deque(maxlen=N_LAST_BLOCKS)  # that were read; there is only one standard input
+
     def __init__(self, head: bytes) -> None:
         self._head = io.BytesIO(head)
         self._ended = False
@@ -174,7 +201,10 @@ class _StandardInput(io.RawIOBase):
         while missing and (more := self._more(min(missing, BLOCK_BYTES))):
             taken.append(more)
             missing -= len(more)
-        return b"".join(taken)
+        block = b"".join(taken)
+        if block:
+            self.last_blocks.append(block)
+        return block
 
     def read_buffer(self, size: int = -1) -> npt.NDArray[np.uint8]:
         """What Arrow calls where it keeps the bytes. They are lent as an array, because bytes do not say when they are let go."""

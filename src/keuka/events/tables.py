@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from keuka.diagnostics import similar
 from keuka.errors import DataError, data_error
-from keuka.events.files import File, cannot_open, format_of, is_possible, place
+from keuka.events.files import File, cannot_open, check_regular, format_of, is_possible, place
 from keuka.events.formats import INFERRED, open_file, read_file
 
 # Rows are numbered (file number << FILE_SHIFT) + row in that file, both from 0, so that a number alone gives a place.
@@ -395,6 +395,7 @@ def _paths(name: str, path: str) -> tuple[str, ...]:
         if not found:
             raise data_error("K513", f"no file fits the pattern `{path}`", where=place(name, None))
         return found
+    check_regular(name, path)
     try:
         with open(path, "rb"):
             return (path,)

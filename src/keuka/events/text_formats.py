@@ -18,7 +18,7 @@ import pyarrow.csv
 import pyarrow.json
 
 from keuka.errors import DataError, data_error
-from keuka.events.files import BATCH_ROWS, BLOCK_BYTES, File, estimated_rows, in_memory, lent, open_bytes
+from keuka.events.files import BATCH_ROWS, BLOCK_BYTES, File, end_of, estimated_rows, in_memory, lent, open_bytes
 
 # ---- CSV
 
@@ -42,11 +42,15 @@ def csv_schema(file: File) -> tuple[pa.Schema, int | None]:
     if not file.head.strip():
         raise data_error("K506", "the file is empty: CSV needs a header line with the names of the columns", where=file.where())
     whole = file.head if len(file.head) < BLOCK_BYTES else file.head[: _last_row_end(file.head)]
+    if b"\n" not in whole:
+        _check_line_break(file, whole, 0)  # Arrow calls a header alone an empty file
     # A header without rows has no batch to infer from, which `read_csv` (unlike `open_csv`) takes as columns of nulls.
     try:
         table = pa.csv.read_csv(in_memory(whole), **_csv_options(None, []))
     except pa.ArrowInvalid as error:
         raise _csv_error(file, {}, 0, error) from error
+    if whole is file.head:
+        _check_line_break(file, whole, table.num_rows)
     try:
         names = table.column_names
     except UnicodeDecodeError:
@@ -91,13 +95,70 @@ def _widest(column: pa.ChunkedArray) -> pa.DataType:
 def csv_batches(file: File, columns: list[str]) -> Iterator[pa.RecordBatch]:
     types = {field.name: field.type for field in file.schema}
     n_rows = 0
+    last: pa.RecordBatch | None = None  # one row, kept until another follows it or the end is known to be no cut
+    # The last value tells whether its quote was closed, and a pipe can be read only once.
+    read = list(dict.fromkeys([*columns, file.schema.names[-1]])) if file.path == "-" else columns
     try:
-        with open_bytes(file) as source, pa.csv.open_csv(source, **_csv_options(types, columns)) as reader:
+        with open_bytes(file) as source, pa.csv.open_csv(source, **_csv_options(types, read)) as reader:
             for batch in reader:
-                yield batch
+                if batch.num_rows == 0:
+                    continue
+                if last is not None:
+                    yield last
+                if batch.num_rows > 1:
+                    yield batch.slice(0, batch.num_rows - 1)
+                last = batch.slice(batch.num_rows - 1)
                 n_rows += batch.num_rows
     except pa.ArrowInvalid as error:
         raise _csv_error(file, types, n_rows, error) from error
+    _check_csv_end(file, last, n_rows)
+    if last is not None:
+        yield last
+
+
+def _check_csv_end(file: File, last: pa.RecordBatch | None, n_rows: int) -> None:
+    """Is the last row cut? Arrow takes what there is for a row if the number of fields is right."""
+    end = end_of(file)
+    _check_line_break(file, end, n_rows)
+    if last is None or not _may_end_in_quotes(end):
+        return
+    name = file.schema.names[-1]
+    if not pa.types.is_string(file.schema.field(name).type):
+        return  # an open quote is no value of another type
+    value = last.column(name)[0].as_py() if name in last.schema.names else _last_text(file, name)
+    text = b'"' + (value or "").encode().replace(b'"', b'""')
+    if end.endswith(text) and end[: -len(text)][-1:] in SEPARATORS:
+        problem = "a quote is opened and never closed: the row is cut, or has swallowed those after it"
+        raise data_error("K506", problem, "close the quote, or write the file again", where=file.where(n_rows - 1, name))
+
+
+def _check_line_break(file: File, end: bytes, n_rows: int) -> None:
+    """A file may end without a line break, a pipe may not: nothing else tells a last value from the beginning of one."""
+    if file.path != "-" or end.endswith((b"\n", b"\r")):
+        return
+    problem = "standard input ends in the middle of a row: there is no line break at its end"
+    help = "what writes the rows may have failed; if the last row is complete, end it with a line break"
+    raise data_error("K506", problem, help, where=file.where(n_rows - 1) if n_rows else f"{file.where()}, header")
+
+
+SEPARATORS = (b",", b"\n", b"\r", b"")  # before a value, also before the first one
+
+
+def _may_end_in_quotes(end: bytes) -> bool:
+    """Could the last quotes of the file open a value, or stand in one that is open? A quote in a value is written twice."""
+    begin, _, after = end.rpartition(b'"')
+    before = begin.rstrip(b'"')
+    n_quotes = len(end) - len(after) - len(before)
+    return n_quotes > 0 and (n_quotes % 2 == 0 or before[-1:] in SEPARATORS)
+
+
+def _last_text(file: File, column: str) -> str | None:
+    last: str | None = None
+    with open_bytes(file) as source:
+        for batch in pa.csv.open_csv(source, **_csv_options({column: pa.string()}, [column])):
+            if batch.num_rows:
+                last = batch.column(0)[-1].as_py()
+    return last
 
 
 def _csv_error(file: File, types: dict[str, pa.DataType], n_rows: int, error: pa.ArrowInvalid) -> DataError:
