@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from keuka.diagnostics import Diagnostic, listing, similar
-from keuka.errors import EXPLANATIONS, DataError, InternalError, KeukaError, PipelineError, QueryError
+from keuka.diagnostics import listing, similar
+from keuka.errors import EXPLANATIONS, DataError, KeukaError, PipelineError, QueryError, unexpected
 from keuka.pipeline_commands import EMBEDDED, check_pipeline, new
 from keuka.pipeline_commands import run as run_pipeline
 from keuka.terminal import EventCounter, as_keys, as_options, coloured, counted, first_matches, print_tables, sized
@@ -65,25 +65,11 @@ def main(arguments: Sequence[str]) -> int:
     except Exception as error:
         if os.environ.get("KEUKA_DEBUG"):
             raise
-        known = error if isinstance(error, KeukaError) else unexpected(error)
+        known = error if isinstance(error, KeukaError) else unexpected(f"{type(error).__name__}: {error}")
         remedies = (as_keys if any(argument.endswith(PIPELINE) for argument in arguments) else as_options)(str(known))
         click.echo(coloured(remedies), err=True, color=False if os.environ.get("NO_COLOR") else None)
         return 2 if isinstance(known, QueryError | PipelineError) else 3 if isinstance(known, DataError) else 70
     return 0
-
-
-def unexpected(error: Exception) -> InternalError:
-    """What a user is told of an exception that should never have reached them."""
-    return InternalError(
-        Diagnostic(
-            "K901",
-            f"a bug in Keuka: {type(error).__name__}: {error}",
-            help=(
-                "please report it with the query and the smallest data that shows it",
-                "`KEUKA_DEBUG=1` shows where it happened; add that to the report",
-            ),
-        )
-    )
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,23 @@ LONGEST_LINE = 160  # characters of a query's line that a message shows
 SURROGATE = re.compile("[\ud800-\udfff]")  # half a character: Python's texts may hold one, UTF-8 has no bytes for it
 
 
+HIDDEN = "***"
+# What is called so is a secret: in the query of a URL, in a connection string, as an option.
+SECRET_NAME = r"(?:password|passwd|pwd|secret|token|credentials?|(?:access|account|api|secret|shared)[_.-]?key|signature)"
+_CREDENTIALS = (
+    (re.compile(r"(?<=://)[^\s@/:`'\"]*:[^\s@`'\"]+(?=@)"), HIDDEN),  # of `s3a://key:secret@bucket`; a secret may hold a slash
+    (re.compile(r"(?<=jdbc:oracle:)(\w+:)[^\s@/`'\"]+/[^\s@`'\"]+(?=@)"), rf"\1{HIDDEN}"),
+    (re.compile(rf"(?i)({SECRET_NAME}=|\bsig=)(?!\.\.\.|\$\{{)[^\s&;,)`'\"]+"), rf"\1{HIDDEN}"),
+)
+
+
+def hide_credentials(text: str) -> str:
+    """The text without the credentials of URLs in it: `s3a://***@bucket`, `jdbc:...;password=***`."""
+    for pattern, shown in _CREDENTIALS if "@" in text or "=" in text else ():
+        text = pattern.sub(shown, text)
+    return text
+
+
 @dataclass(frozen=True)
 class SourceText:
     """A query's text and the name it is known by (a path, or `<query>`)."""
@@ -58,6 +75,12 @@ class Diagnostic:
     span: Span | None = None
     label: str = ""
     help: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Paths and what other libraries say of them may hold credentials, and every message is made of these."""
+        object.__setattr__(self, "message", hide_credentials(self.message))
+        object.__setattr__(self, "label", hide_credentials(self.label))
+        object.__setattr__(self, "help", tuple([hide_credentials(text) for text in self.help]))
 
 
 def render(diagnostic: Diagnostic) -> str:

@@ -41,6 +41,20 @@ def data_error(code: str, message: str, *help: str, where: str = "") -> DataErro
     return DataError(Diagnostic(code, message, label=where, help=help))
 
 
+def unexpected(text: str) -> InternalError:
+    """What a user is told of an exception that should never have reached them."""
+    return InternalError(
+        Diagnostic(
+            "K901",
+            f"a bug in Keuka: {text}",
+            help=(
+                "please report it with the query and the smallest data that shows it",
+                "`KEUKA_DEBUG=1` shows where it happened; add that to the report",
+            ),
+        )
+    )
+
+
 # One paragraph per code: what it means, an example of what causes it, what to do.
 EXPLANATIONS: dict[str, str] = {
     "K101": "The text does not follow the grammar of its language. The caret points at the first word that does not fit, and the message says what could stand there.",
@@ -107,7 +121,7 @@ EXPLANATIONS: dict[str, str] = {
     "K601": "A pipeline file cannot be read, or is not TOML.",
     "K602": "A pipeline file has a table or a key that means nothing there. Keys are never ignored, because a misspelt one would be.",
     "K603": "A part of a pipeline is missing, of a wrong kind, or contradicts another: a stream without a path, a query with both a text and a file, a parameter with two values, a schema that cannot be read.",
-    "K604": "A text of a pipeline needs an environment variable (`${NAME}`) that is not set. Values of such variables are filled in when the pipeline is checked or run, and appear in no message.",
+    "K604": "A text of a pipeline needs an environment variable (`${NAME}`) that is not set. Values of such variables are filled in when the pipeline is checked or run, and appear in no message, however short they are.",
     "K605": "A sink is `of` something that does not exist: it must be the name of an output, or `rejected`, `late` or `metrics`. A query without PUBLISH is known by its place, `query_2`.",
     "K606": "A sink would overwrite something: its path exists already (say `mode`), is read by the same pipeline, or is that of another sink.",
     "K607": "A part of a pipeline needs Spark, but the run is to be embedded in this process; or the other way round.",

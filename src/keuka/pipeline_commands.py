@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from keuka.diagnostics import listing
+from keuka.diagnostics import hide_credentials, listing
 from keuka.terminal import RunBar, counted, print_table
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def run(file: str, master: str | None, embedded: bool) -> None:
     show(report)
     for sink in pipeline.sinks:
         if sink.path is not None:
-            click.echo(f"{sink.of or 'matches'} -> {from_here(sink.path, pipeline.folder)}", err=True)
+            click.echo(f"{sink.of or 'matches'} -> {hide_credentials(from_here(sink.path, pipeline.folder))}", err=True)
     click.echo(summary(report), err=True)
 
 
@@ -107,7 +107,7 @@ def check_pipeline(file: str, embedded: bool) -> None:
 def written(pipeline: Pipeline, last: str) -> list[str]:
     from keuka.pipelines.checking import from_here
 
-    places = [f" to `{from_here(sink.path, pipeline.folder)}`" if sink.path else "" for sink in pipeline.sinks]
+    places = [f" to `{hide_credentials(from_here(sink.path, pipeline.folder))}`" if sink.path else "" for sink in pipeline.sinks]
     return [f"`{sink.of or last}` as {sink.format}{place}" for sink, place in zip(pipeline.sinks, places, strict=True)]
 
 

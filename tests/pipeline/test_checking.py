@@ -249,7 +249,7 @@ def test_secrets_never_appear_in_messages_or_values(pipeline_file, monkeypatch, 
         with pytest.raises(keuka.KeukaError) as raised:
             run(embedded=True)
         assert "swordfish" not in str(raised.value) + repr(raised.value) + repr(pipeline)
-        assert raised.value.__suppress_context__
+        assert raised.value.__cause__ is raised.value.__context__ is None
     assert "SELECT ${KEUKA_TEST_" in str(raised.value)
 
 

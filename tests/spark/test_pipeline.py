@@ -141,6 +141,30 @@ def test_what_spark_cannot_read_is_k608_in_its_words(stream, message, monkeypatc
     assert "swordfish" not in str(raised.value)
 
 
+@pytest.mark.parametrize("secret", ["swordfish", "zq7"])
+@pytest.mark.parametrize(
+    "stream",
+    [
+        Input("parquet", path="/nothing/x${KEUKA_TEST_SECRET}y/there"),
+        Input("${KEUKA_TEST_SECRET}", path="ticks.csv"),
+        Input("csv", path="ticks.csv", schema="time TIMESTAMP, name ${KEUKA_TEST_SECRET}"),
+        Input("csv", path="ticks.csv", schema="time ARRAY<${KEUKA_TEST_SECRET}"),
+        Input("jdbc", options={"url": "jdbc:none://u:swordfish@h/${KEUKA_TEST_SECRET};password=swordfish", "dbtable": "t"}),
+    ],
+)
+def test_what_spark_says_shows_no_value_of_a_variable(stream, secret, monkeypatch):
+    monkeypatch.setenv("KEUKA_TEST_SECRET", secret)
+    with pytest.raises(keuka.KeukaError) as raised:
+        run(Sink("console"), streams={"Stock": stream})
+    said = [str(raised.value), repr(raised.value)]
+    error = raised.value.__cause__ or raised.value.__context__
+    while error is not None:
+        said.append(f"{error!s} {error!r}")
+        error = error.__cause__ or error.__context__
+    for hidden in (secret, secret.upper(), "swordfish"):
+        assert hidden not in "".join(said)
+
+
 def test_a_check_says_what_spark_makes_of_nanoseconds():
     pa.parquet.write_table(
         pa.table({"time": pa.array([1_000, 2_000], pa.timestamp("ns")), "name": ["a", "a"], "price": [1.0, 2.0]}), "ticks.parquet"

@@ -102,7 +102,8 @@ def format_of(path: str) -> str | None:
 def _head(stream: str, path: str) -> bytes:
     if path == "-" and (sys.stdin is None or sys.stdin.closed):
         problem = "the data is to come from standard input, which is closed"
-        raise data_error("K513", problem, "send the data through a pipe or `< FILE`, or name a file instead of `-`", where=place(stream, None))
+        remedy = "send the data through a pipe or `< FILE`, or name a file instead of `-`"
+        raise data_error("K513", problem, remedy, where=place(stream, None))
     try:
         if path == "-":
             return _StandardInput(b"").read(BLOCK_BYTES)

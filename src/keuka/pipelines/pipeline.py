@@ -13,7 +13,7 @@ from keuka.diagnostics import Diagnostic, SourceText
 from keuka.errors import KeukaError, PipelineError
 from keuka.pipelines import embedded as in_process
 from keuka.pipelines.checking import Bound, as_error, bind, columns_of, empty_tables, outputs_of
-from keuka.pipelines.environment import filled_in
+from keuka.pipelines.environment import Secrets, filled_in
 from keuka.pipelines.file import read
 from keuka.pipelines.values import Input, Progress, Queries, Report, Sink, SparkSettings
 from keuka.query import check_limits
@@ -57,7 +57,8 @@ class Pipeline:
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Pipeline:
         """The pipeline that a TOML file describes (docs/pipelines.md). Its paths are relative to the file."""
-        return cls(**read(path))
+        with Secrets().kept():
+            return cls(**read(path))
 
     def check(self, *, embedded: bool = False) -> dict[str, pa.Schema]:
         """Looks at everything that can be known before a run, and returns the columns of every output.
