@@ -123,7 +123,7 @@ def test_missing_files_of_several_streams_are_all_named(pipeline_file):
         ((STREAM, QUERY), "the pipeline has no sinks"),
         ((STREAM.replace("path =", "id ="), QUERY, CONSOLE), "the stream `Stock` has no path"),
         ((STREAM, 'paths = ["x.csv"]\n', QUERY, CONSOLE), "both `path` and `paths` are given"),
-        ((STREAM, 'schema = "time TIME"\n', QUERY, CONSOLE), "the schema cannot be read: `TIME` is not a type that is known without Spark"),
+        ((STREAM, 'schema = "time TIME"\n', QUERY, CONSOLE), "the schema cannot be read: `time TIME` has a type that Spark alone knows"),
         ((STREAM, "\n[[queries]]\nlanguage = 'cel'\n", CONSOLE), "neither `text` nor `file` nor `files` is given"),
         ((STREAM, QUERY, "language = 'sql'\n", CONSOLE), "there is no language `sql`"),
         ((STREAM, QUERY, '\n[[sinks]]\nformat = "console"\npath = "x"\n'), "the console has no path"),

@@ -17,7 +17,7 @@ from keuka.pipelines.environment import Secrets
 
 RISE = Queries(file="rise.cel")
 CONSOLE = Sink("console")
-VALUES = ["swordfish", "s3cr", "abc", "zq", "two words", "a/b+c=d"]
+VALUES = ["swordfish", "s3cr", "abc", "zq", "zq7", "INT7zq", "two words", "a/b+c=d"]
 
 
 def messages(pipeline: keuka.Pipeline) -> str:
@@ -83,6 +83,8 @@ def test_a_secret_in_a_schema(schema: str, secret: str) -> None:
     said = messages(piped(Input("csv", path="ticks.csv", schema=schema)))
     assert secret not in said
     assert secret.upper() not in said
+    for part in ("ZQ", "7zq"):
+        assert part not in said
 
 
 def test_the_columns_of_a_secret_schema(monkeypatch: pytest.MonkeyPatch) -> None:

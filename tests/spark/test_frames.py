@@ -295,7 +295,7 @@ def test_declared_columns_are_chosen_and_converted(spark: SparkSession):
         keuka.on_spark(text, {"Stock": frame}, time="ts", schema={"Stok": "ts BIGINT"})
     with pytest.raises(ValueError, match="one DataFrame was given"):
         keuka.on_spark(text, frame, time="ts", schema={"Stock": "ts BIGINT"})
-    with pytest.raises(ValueError, match="`VARIANT` is not a type that is known without Spark; other types need a StructType"):
+    with pytest.raises(ValueError, match="`ts VARIANT` has a type that Spark alone knows; other types need a StructType"):
         keuka.on_spark(text, frame, time="ts", schema="ts VARIANT")
 
 

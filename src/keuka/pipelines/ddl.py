@@ -31,29 +31,34 @@ TYPE = r"([A-Za-z_]+)\s*(?:\((\d+)(?:\s*,\s*(\d+))?\))?"
 COLUMN = re.compile(rf"{NAME}\s*:?\s+{TYPE}\s*(?:NOT\s+NULL\s*)?", re.IGNORECASE)
 
 
+# One column as it is written, up to the comma after it. Messages show no smaller part: it could be a part of a secret.
+WRITTEN = re.compile(r"(?:`[^`]*`|\([^)]*\)|[^,])*")
+
+
 def arrow_schema(text: str) -> pa.Schema:
     """The columns. A ValueError says what cannot be read here: a mistake, or a type that only Spark knows."""
     fields, begin = [], 0
     while True:
         column = COLUMN.match(text, begin)
-        if column is None:
-            raise ValueError(f"`{text[begin:].strip()}` is not a column and its type")
-        fields.append(pa.field(column[1] or column[2], _type(column[3].upper(), column[4], column[5])))
+        written = WRITTEN.match(text, begin)
+        assert written is not None  # nothing is a column too
+        shown = f"`{written[0].strip()}`"
+        if column is None or column.end() != written.end():
+            raise ValueError(f"{shown} is not a column and its type")
+        fields.append(pa.field(column[1] or column[2], _type(shown, column[3].upper(), column[4], column[5])))
         if column.end() == len(text):
             return pa.schema(fields)
-        if text[column.end()] != ",":
-            raise ValueError(f"`{text[column.end() :].strip()}` after column `{fields[-1].name}` is not understood")
         begin = column.end() + 1
 
 
-def _type(name: str, precision: str | None, scale: str | None) -> pa.DataType:
+def _type(column: str, name: str, precision: str | None, scale: str | None) -> pa.DataType:
     if name in ("DECIMAL", "DEC", "NUMERIC"):
         digits = int(precision or 10)
         if not 0 < digits <= 38 or int(scale or 0) > digits:
-            raise ValueError(f"a {name} has 1 to 38 digits")
+            raise ValueError(f"{column} has a number of digits that is not 1 to 38")
         return pa.decimal128(digits, int(scale or 0))
     if name in ("VARCHAR", "CHAR", "CHARACTER") and precision is not None:
         return pa.string()
     if name not in TYPES or precision is not None:
-        raise ValueError(f"`{name}` is not a type that is known without Spark")
+        raise ValueError(f"{column} has a type that Spark alone knows")
     return TYPES[name]
