@@ -44,6 +44,9 @@ def test_without_absent_events_there_is_one_alternative(condition, terms):
         ("NOT (b.x = 1 AND c.x = 2)", [["", "b.x <> 1"], ["c.x <> 2", ""]]),
         ("b.x = 1 OR 1 = b.x", [["", "b.x = 1"]]),
         ("b.x BETWEEN a.x AND c.x", [["", "b.x >= a.x; b.x <= c.x"]]),
+        ("a.x BETWEEN b.x AND c.x", [["", "a.x >= b.x AND a.x <= c.x"]]),
+        ("c.x BETWEEN 1 AND b.x AND a.x = 2", [["a.x = 2", "c.x >= 1 AND c.x <= b.x"]]),
+        ("NOT a.x BETWEEN b.x AND c.x", [["", "NOT (a.x >= b.x AND a.x <= c.x)"]]),
     ],
 )
 def test_alternatives(condition, alternatives):

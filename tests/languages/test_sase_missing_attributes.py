@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
-from .sase import matches, mistake, operator, outline, where
+from keuka.algebra.operators import Alternative, Map, Sequence
+
+from .cel import stream
+from .sase import STREAMS, TIMESTAMPS, matches, mistake, operator, outline, program, where
 
 B_OR_C = "NOT (n.#type IN (0)) OR"  # of ANY(B, C) only B has y
 
@@ -52,6 +56,8 @@ def test_an_attribute_that_nobody_has_is_a_mistake():
         ("n.x = 1", "n.x = 1"),
         ("[y]", f"{B_OR_C} n.y = b.y"),
         ("[y = 4]", f"{B_OR_C} n.y = 4; b.y = 4"),
+        ("NOT [y]", "n.#type IN (0); n.y <> b.y"),
+        ("NOT n.y BETWEEN 1 AND b.x", f"{B_OR_C} NOT (n.y >= 1 AND n.y <= b.x)"),
         ("n.y = 1 OR b.y = 2", f"{B_OR_C} n.y = 1 OR b.y = 2"),
     ],
 )
@@ -84,3 +90,28 @@ def test_a_guard_is_no_alternative():
 def test_an_event_that_has_it_as_null_does_not_lack_it():
     query = "SEQ(ANY(B, C) n, A a) WHERE n.y = 1 RETURN n.t"
     assert matches(query, B="1:0,- 2:0,1", C="3:0", A="9:0") == [(2, 9), (3, 9)]
+
+
+def test_an_event_without_it_is_left_out_of_equivalence_tests():
+    streams = {"B": "1:0,1 2:0,2 9:0,1", "C": "3:0"}
+    assert matches("SEQ(ANY(B, C) n, B b) WHERE [y] AND b.t = 9 RETURN n.t", **streams) == [(1, 9), (3, 9)]
+    assert matches("SEQ(ANY(B, C) n, B b) WHERE NOT [y] AND b.t = 9 RETURN n.t", **streams) == [(2, 9)]
+    assert matches("SEQ(ANY(B, C) n, B b) WHERE [y = 1] AND b.t = 9 RETURN n.t", **streams) == [(1, 9), (3, 9)]
+    assert matches("SEQ(ANY(B, C) n, B b) WHERE NOT [y = 1] AND b.t = 9 RETURN n.t", **streams) == [(2, 9)]
+    assert matches("ANY(B, C) n WHERE NOT [y = 1] RETURN n.t", **streams) == [(2, 2)]
+
+
+def test_a_missing_time_satisfies_the_comparison():
+    streams = STREAMS | {"E": stream(TIMESTAMPS, ts=pa.timestamp("us"), te=pa.timestamp("us"))}
+    for condition in ("s.te - e.te < 3 s", "e.te - s.te < 3 s", "e.te = s.te", "s.te = 5", "s.te - s.te < 3 s", "NOT e.te - s.te < 3 s"):
+        found = program(f"SEQ(Stock s, E e) WHERE {condition}", streams=streams).outputs[0][1]
+        assert isinstance(found, Map)
+        assert isinstance(found.input, Sequence)
+        assert found.input.alternatives == (Alternative((), ()),), condition
+
+
+def test_an_attribute_of_several_types_is_tried_with_each():
+    typed = "A a RETURN a.x AS v, a.t AS t PUBLISH P; D d RETURN d.name AS v, d.t AS t PUBLISH Q"
+    for condition in ("c.v = 1", "c.v LIKE 'x'", "c.v + 1 = p.v", "concat(c.v, 'x') = q.v"):
+        assert where(f"{typed}; SEQ(P p, Q q, C c) WHERE {condition}") == [[""]]
+    assert mistake(f"{typed}; SEQ(P p, Q q, C c) WHERE c.v + 1 = 'x'").code == "K205"

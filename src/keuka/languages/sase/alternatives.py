@@ -64,11 +64,18 @@ def _count(formula: Formula, negated: tuple[int, ...]) -> int:
 def _disjuncts(formula: Formula, negated: tuple[int, ...]) -> list[tuple[Expression, ...]]:
     """The alternatives of a formula, each as its terms."""
     if isinstance(formula, Term) or not _names(formula, negated):
-        return [conjuncts(expression_of(formula))]
+        return [_terms(expression_of(formula), negated)]
     parts = [_disjuncts(part, negated) for part in _parts(formula, negated)]
     if isinstance(formula, Every):
         return [tuple(itertools.chain.from_iterable(choice)) for choice in itertools.product(*parts)]
     return list(itertools.chain.from_iterable(parts))
+
+
+def _terms(expression: Expression, negated: tuple[int, ...]) -> tuple[Expression, ...]:
+    """The terms of a conjunction. BETWEEN is one comparison, so both of its bounds belong to the absence that one of them names."""
+    terms = conjuncts(expression)
+    named = [not sides(term).isdisjoint(negated) for term in terms]
+    return (expression,) if any(named) and not all(named) else terms
 
 
 def _key(term: Expression) -> object:

@@ -7,9 +7,10 @@ by one, and "of another type" is none of them.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 
-from keuka.diagnostics import Span
+from keuka.diagnostics import Diagnostic, Span
 from keuka.expressions import TRUE, Call, Column, Expression, Literal, conjunction, conjuncts
 from keuka.languages.coercion import NUMERIC, described
 from keuka.languages.sase.components import MARK
@@ -59,6 +60,7 @@ class Place:
     lacking: dict[str, Found]
 
 
+_FALSE = Literal(False, Type.BOOLEAN)
 _OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
@@ -67,7 +69,8 @@ def formula_of(value: Value, place: Place, negated: bool = False) -> Formula:
     value = ungrouped(value)
     operator = value.operator if isinstance(value, Operation) else ""
     if isinstance(value, Operation) and operator == EQUIVALENCE:
-        return formula_of(_written_out(value, place), place, negated)
+        tests = tuple([_equivalence(operand, value.span, place, negated) for operand in value.operands])
+        return Either(tests, value.span) if negated else Every(tests)
     if isinstance(value, Operation) and operator == "not":
         return formula_of(value.operands[0], place, not negated)
     if isinstance(value, Operation) and operator in ("and", "or"):
@@ -88,26 +91,44 @@ def expression_of(formula: Formula) -> Expression:
     if TRUE in parts:
         return TRUE
     if not parts:  # NOT of an equivalence test that compares nothing
-        return Literal(False, Type.BOOLEAN, formula.span)
+        return replace(_FALSE, span=formula.span)
     return parts[0] if len(parts) == 1 else Call("or", tuple(parts), Type.BOOLEAN, formula.span)
+
+
+def _comparison(value: Value, place: Place, attempt: int = 0) -> tuple[Expression, list[Found]] | None:
+    """The comparison and the attributes it reads, or None after noting what is wrong with it.
+
+    An attribute that its event's type lacks is a NULL at the first attempt, then of each type that it has in other components: the
+    comparison will be true, so it is a mistake only if it is one with all of these types.
+    """
+    found: list[Found] = []
+    findings: list[Diagnostic] = []
+
+    def column(reference: Reference) -> Column:
+        one = place.resolve(reference)
+        found.append(one)
+        return replace(one.column, type=(Type.NULL, *one.elsewhere)[min(attempt, len(one.elsewhere))]) if one.elsewhere else one.column
+
+    expression = predicate(value, replace(place.context.scope(column, place.axis), findings=findings), place.name)
+    if expression is not None:
+        _check_negated(value, found, place.context)
+        return expression, found
+    if attempt < max([len(one.elsewhere) for one in found], default=0):
+        return _comparison(value, place, attempt + 1)
+    place.context.findings.extend(findings)
+    return None
 
 
 def _term(value: Value, place: Place, negated: bool) -> Expression:
     """TRUE for a term that is wrong, which has been noted."""
-    found: list[Found] = []
-
-    def column(reference: Reference) -> Column:
-        found.append(place.resolve(reference))
-        return found[-1].column
-
     # The opposite of a comparison is its negation in three-valued logic too: both are unknown beside a NULL.
     if negated and isinstance(value, Operation) and value.operator in _OPPOSITE:
         value, negated = replace(value, operator=_OPPOSITE[value.operator]), False
-    expression = predicate(value, place.context.scope(column, place.axis), place.name)
-    if expression is None:
+    typed = _comparison(value, place)
+    if typed is None:
         return TRUE
-    _check_negated(value, found, place.context)
-    return _guarded(Call("not", (expression,), Type.BOOLEAN, value.span) if negated else expression, found, place)
+    expression, found = typed
+    return _guarded(_not(expression) if negated else expression, found, place)
 
 
 def _check_negated(value: Value, found: list[Found], context: Context) -> None:
@@ -129,32 +150,93 @@ def _guarded(expression: Expression, found: list[Found], place: Place) -> Expres
         if not having:
             return TRUE
         if len(having) < len(part.types):
-            mark = Column(side, len(part.attributes), MARK.type, f"{part.variable}.{MARK.name}", expression.span)
-            positions = [Literal(position, MARK.type, expression.span) for position in sorted(having)]
-            is_one = Call("in", (mark, *positions), Type.BOOLEAN, expression.span)
-            guards.append(Call("not", (is_one,), Type.BOOLEAN, expression.span))
+            guards.append(_not(_is_of(part, side, having, expression.span)))
     return Call("or", (*guards, expression), Type.BOOLEAN, expression.span) if guards else expression
 
 
-def _written_out(test: Operation, place: Place) -> Value:
-    """An equivalence test as the comparisons it stands for. They name components by position, which always works."""
-    comparisons: list[Value] = []
-    for operand in test.operands:
-        reference = operand.operands[0] if isinstance(operand, Operation) else operand
-        assert isinstance(reference, Reference)
-        having = [part for part in place.parts if part.having(reference.name)]
-        if not having:
-            place.context.findings.extend(no_component_has(reference.name, reference.span, place.parts).diagnostics)
-        elif isinstance(operand, Operation):
-            comparisons += [replace(operand, operands=(_attribute(part, reference), operand.operands[1])) for part in having]
-        elif _check_comparable(reference, having, place.context):
-            pairs = [(one, other) for i, one in enumerate(having) for other in having[i + 1 :]]
-            comparisons += [
-                Operation("=", (_attribute(one, reference), _attribute(other, reference)), test.span)
-                for one, other in pairs
-                if not (one.component.negated and other.component.negated)
-            ]
-    return Operation("and", tuple(comparisons), test.span)
+def _is_of(part: Part, side: int, types: set[int], span: Span | None) -> Expression:
+    """Is the event of an ANY one of these of its types?"""
+    mark = Column(side, len(part.attributes), MARK.type, f"{part.variable}.{MARK.name}", span)
+    return Call("in", (mark, *[Literal(position, MARK.type, span) for position in sorted(types)]), Type.BOOLEAN, span)
+
+
+def _not(expression: Expression) -> Expression:
+    if expression == TRUE:
+        return _FALSE
+    return Call("not", (expression,), Type.BOOLEAN, expression.span)
+
+
+def _any(parts: list[Expression], span: Span) -> Expression:
+    """One of the parts holds; those that are FALSE are left out."""
+    chosen = [part for part in parts if _FALSE not in conjuncts(part)]
+    if TRUE in chosen or not chosen:
+        return TRUE if chosen else replace(_FALSE, span=span)
+    return chosen[0] if len(chosen) == 1 else Call("or", tuple(chosen), Type.BOOLEAN, span)
+
+
+# -- equivalence tests -------------------------------------------------------------------------------------------------------
+
+
+def _equivalence(test: Value, span: Span, place: Place, negated: bool) -> Formula:
+    """`[a]` or `[a = c]`, or the opposite. `span` is that of the brackets."""
+    reference = test.operands[0] if isinstance(test, Operation) else test
+    assert isinstance(reference, Reference)
+    having = [part for part in place.parts if part.having(reference.name)]
+    if not having:
+        place.context.findings.extend(no_component_has(reference.name, reference.span, place.parts).diagnostics)
+    elif isinstance(test, Operation) or _check_comparable(reference, having, place.context):
+        comparisons = _each(test, reference, having) if isinstance(test, Operation) else _pairs(reference, having, span)
+        if not negated:
+            return Every(tuple([Term(_term(value, place, False)) for _, value in comparisons]))
+        return _opposite(comparisons, reference, having, isinstance(test, Operation), place)
+    return Every(())
+
+
+_Comparisons = list[tuple[tuple[Part, ...], Operation]]  # with the components it compares
+
+
+def _each(test: Operation, reference: Reference, having: list[Part]) -> _Comparisons:
+    """`[a = c]`: every event with the constant."""
+    return [((part,), replace(test, operands=(_attribute(part, reference), test.operands[1]))) for part in having]
+
+
+def _pairs(reference: Reference, having: list[Part], span: Span) -> _Comparisons:
+    """`[a]`: every two events, those of negated components only with those that occur."""
+    return [
+        ((one, other), Operation("=", (_attribute(one, reference), _attribute(other, reference)), span))
+        for one, other in itertools.combinations(having, 2)
+        if not (one.component.negated and other.component.negated)
+    ]
+
+
+def _opposite(comparisons: _Comparisons, reference: Reference, having: list[Part], alone: bool, place: Place) -> Formula:
+    """The test is false: a comparison is, of events that have the attribute, and no NULL makes the test unknown.
+
+    `alone`: the test asks something of a single event, too.
+    """
+    alternatives = []
+    for compared, value in comparisons:
+        typed = _comparison(replace(value, operator="<>"), place)
+        if typed is not None:
+            alternatives.append(Every(tuple([Term(term) for term in (*[_has(part, reference) for part in compared], typed[0])])))
+    occurring = [part for part in having if not part.component.negated]
+    known = [_is_known(part, occurring, reference, alone) for part in occurring] if len(comparisons) > 1 else []
+    return Every((*[Term(term) for term in known], Either(tuple(alternatives), reference.span)))
+
+
+def _is_known(part: Part, occurring: list[Part], reference: Reference, alone: bool) -> Expression:
+    """Is the component's value no NULL that makes the test unknown? If the test compares two, a single event may have one."""
+    index = part.names.index(reference.name)
+    column = Column(part.index, index, part.attributes[index].type, f"{part.variable}.{reference.name}", reference.span)
+    others = [_not(_has(other, reference)) for other in occurring if other is not part]
+    excuses = [_not(_has(part, reference)), *([] if alone else [conjunction(tuple(others))])]
+    return _any([*excuses, _not(Call("is_null", (column,), Type.BOOLEAN, reference.span))], reference.span)
+
+
+def _has(part: Part, reference: Reference) -> Expression:
+    """Does the component's event have the attribute?"""
+    having = set(part.having(reference.name))
+    return TRUE if len(having) == len(part.types) else _is_of(part, part.index, having, reference.span)
 
 
 def _attribute(part: Part, reference: Reference) -> Reference:

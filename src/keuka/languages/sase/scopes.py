@@ -23,12 +23,14 @@ _POSITION = re.compile(r"\$x?([1-9][0-9]{0,5})")
 class Found:
     """An attribute of a component, and which of its types have it.
 
-    If none has it, but a type of another component does, the column is of the type NULL and none that exists.
+    If none has it, but a type of another component does, the column is of the type NULL and none that exists; `elsewhere` are then the
+    types of the attribute in other components.
     """
 
     part: Part
     column: Column
     having: tuple[int, ...]
+    elsewhere: tuple[Type, ...] = ()
 
 
 Resolve = Callable[[Reference], Found]
@@ -103,8 +105,10 @@ def _attribute(reference: Reference, part: Part, side: int, parts: tuple[Part, .
     if having:
         index = part.names.index(reference.name)
         return Found(part, Column(side, index, part.attributes[index].type, name, reference.span), having)
-    if any(other.having(reference.name) for other in parts):
-        return Found(part, Column(side, -1, Type.NULL, name, reference.span), ())
+    elsewhere = [attribute.type for other in parts for attribute in other.attributes if attribute.name == reference.name]
+    if elsewhere:
+        types = tuple(dict.fromkeys([type for type in elsewhere if type is not Type.OTHER]))
+        return Found(part, Column(side, -1, Type.NULL, name, reference.span), (), types)
     raise _no_attribute(reference, part)
 
 
