@@ -14,7 +14,7 @@ from keuka.automaton.code import Derived, PortCode, Streams, Tuple, reads_before
 from keuka.automaton.model import Bind, Keep
 from keuka.automaton.signatures import slot_identity
 from keuka.automaton.stacks import Absence, Feed, Level, Stacks
-from keuka.expressions import FIRST, Column, Expression, can_fail, columns
+from keuka.expressions import FIRST, Call, Column, Expression, can_fail, columns
 from keuka.schema import Type
 
 # Where an event of a negated component is in the way (`scope` in the tables).
@@ -130,10 +130,17 @@ class _Generator(PortCode):
     def feed(self, index: int, feed: Feed) -> FeedCode:
         component = self.stacks.components[index]
         self.check_steps(feed.port, feed.steps)
-        key = -1 if component.key is None else self.attribute(feed, component.key)
+        key = -1 if component.key is None else self.key(feed, component.key, component.as_double)
         kept = tuple([self.attribute(feed, i) for i in self.kept[index]])
         reading = int(self.stacks.primitive[feed.port])
         return FeedCode(self.ports[feed.port], self.gate(index, feed), key, kept, feed.tag, reading)
+
+    def key(self, feed: Feed, index: int, as_double: bool) -> int:
+        """The column that holds the key."""
+        if not as_double:
+            return self.attribute(feed, index)
+        widened = Call("to_double", (Column(FIRST, index, Type.INTEGER, ""),), Type.DOUBLE)
+        return self.derive(feed.port, lambda asm: asm.value(widened, {FIRST: self.candidate(asm, feed.port, feed.steps)}), False)
 
     def attribute(self, feed: Feed, index: int) -> int:
         """The column that holds an attribute of the component."""

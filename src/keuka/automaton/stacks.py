@@ -56,6 +56,7 @@ class StackComponent:
     schema: Schema
     scanned: tuple[Expression, ...]  # predicates on the event alone (FIRST)
     key: int | None  # the attribute by which the stack is divided
+    as_double: bool = False  # the key is an integer that is compared with doubles, and so as one of them
     first_only: bool = False  # the earliest event says all that later ones of its key could
 
 
@@ -117,7 +118,8 @@ class Stacks:
 
     @property
     def key_type(self) -> Type | None:
-        return next((c.schema[c.key].type for c in self.components if c.key is not None), None)
+        """One for all components that have the key."""
+        return next((Type.DOUBLE if c.as_double else c.schema[c.key].type for c in self.components if c.key is not None), None)
 
     @property
     def positive(self) -> tuple[int, ...]:
@@ -150,7 +152,7 @@ def build_stacks(operator: Sequence | Map, rules: StackRules, n_distinct: Callab
     if rules.partition:
         keys = _choose_key(sequence, conditions, lambda place: _most_distinct(components, ports.names, place, n_distinct))
         conditions = conditions.without(lambda term: _is_implied(term, keys))
-        components = [replace(c, key=keys.get(i)) for i, c in enumerate(components)]
+        components = [c if i not in keys else replace(c, key=keys[i][0], as_double=keys[i][1]) for i, c in enumerate(components)]
     if rules.scan:
         scanned = {i: conditions.scanned(i, sequence) for i in range(len(components))}
         conditions = conditions.without(lambda term: any(term in terms for terms in scanned.values()))
@@ -252,12 +254,15 @@ def _on_the_event(terms: tuple[Expression, ...]) -> tuple[Expression, ...]:
 
 # -- the key -----------------------------------------------------------------------------------------------------------------
 
-Place = tuple[int, int]  # (component, attribute)
-Keys = dict[int, int]  # component -> attribute
+Place = tuple[int, int, bool]  # (component, attribute, as a double?)
+Keys = dict[int, tuple[int, bool]]  # component -> attribute, as a double?
 
 
 def _choose_key(sequence: Sequence, conditions: _Conditions, n_distinct: Callable[[Place], int]) -> Keys:
-    """The equivalence test that divides the stacks: of those that most components take part in the one with most values."""
+    """The equivalence test that divides the stacks: of those that most components take part in the one with most values.
+
+    One that compares integers with doubles comes after the others: events cannot be dealt out to threads by it (`plan/partition.py`).
+    """
     classes = _classes(conditions.every)
     for i in sequence.negated:
         for left, right in _equalities(conditions.absent_everywhere(i)):
@@ -270,14 +275,15 @@ def _choose_key(sequence: Sequence, conditions: _Conditions, n_distinct: Callabl
     candidates: list[Keys] = []
     for places in classes:
         keys: Keys = {}
-        for component, attribute in places:
-            keys.setdefault(component, attribute)
+        for component, attribute, as_double in places:
+            keys.setdefault(component, (attribute, as_double))
         if _begins_a_search(sequence) <= keys.keys():
             candidates.append(keys)
     most = [keys for keys in candidates if len(keys) == max(map(len, candidates))]
-    if len(most) < 2:
-        return most[0] if most else {}
-    return max(most, key=lambda keys: max([n_distinct(place) for place in keys.items()]))
+    plain = [keys for keys in most if not any(as_double for _, as_double in keys.values())] or most
+    if len(plain) < 2:
+        return plain[0] if plain else {}
+    return max(plain, key=lambda keys: max([n_distinct((component, *key)) for component, key in keys.items()]))
 
 
 def _begins_a_search(sequence: Sequence) -> set[int]:
@@ -294,6 +300,11 @@ def _classes(terms: tuple[Expression, ...]) -> list[list[Place]]:
         touched = [one for one in classes if any(place in one for place in places)]
         merged = list(dict.fromkeys([*chain.from_iterable(touched), *places]))
         classes = [*[one for one in classes if one not in touched], merged]
+    for one in classes:
+        # Integers that equal each other do as doubles, too.
+        integers = [(component, attribute, False) for component, attribute, as_double in one if as_double]
+        equal = chain.from_iterable([other for other in classes if any(place in other for place in integers)])
+        one += [place for component, attribute, _ in list(equal) if (place := (component, attribute, True)) not in one]
     return classes
 
 
@@ -301,14 +312,21 @@ def _equalities(terms: tuple[Expression, ...]) -> list[tuple[Place, Place]]:
     found = []
     for term in terms:
         if isinstance(term, Call) and term.op == "eq":
-            left, right = term.args
-            if isinstance(left, Column) and isinstance(right, Column) and left.side != right.side:
-                found.append(((left.side, left.index), (right.side, right.index)))
+            left, right = [_place(arg) for arg in term.args]
+            if left is not None and right is not None and left[0] != right[0]:
+                found.append((left, right))
     return found
 
 
+def _place(expression: Expression) -> Place | None:
+    """The attribute that is compared: itself, or, an integer beside a double, as a double."""
+    as_double = isinstance(expression, Call) and expression.op == "to_double"
+    column = expression.args[0] if isinstance(expression, Call) and as_double else expression
+    return (column.side, column.index, as_double) if isinstance(column, Column) else None
+
+
 def _is_implied(term: Expression, keys: Keys) -> bool:
-    return any(keys.get(a) == i and keys.get(b) == k for (a, i), (b, k) in _equalities((term,)))
+    return any(all(keys.get(place[0]) == place[1:] for place in places) for places in _equalities((term,)))
 
 
 def _most_distinct(components: list[StackComponent], ports: List[str], place: Place, n_distinct: Callable[[str, str], int]) -> int:

@@ -162,11 +162,11 @@ def _through_automaton(automaton: Automaton, flows: Mapping[str, _Flow]) -> tupl
 
 
 def _through_stacks(stacks: Stacks, flows: Mapping[str, _Flow]) -> _Flow:
-    """Events of stacks with different keys never meet, if every component has the key."""
+    """Events of stacks with different keys never meet, if every component has the key. A component of the plan's key has one type."""
     flow: _Flow | None = None
     held: dict[int, frozenset[int]] = {}
     for i, component in enumerate(stacks.components):
-        if component.key is None:
+        if component.key is None or component.as_double:
             return _Flow((), {})
         mine = _component_flow(stacks, component, flows)
         kept = {way: places for way, places in mine.carried.items() if component.key in places}
