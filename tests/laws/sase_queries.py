@@ -6,6 +6,7 @@ are short and ticks are few, so spans of exactly the window are common.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,19 @@ from .queries import SOURCES, Attribute, Operand, Program
 
 # Streams of the laws have few events with few keys: without these most conditions would hold of nothing.
 _EQUIVALENCES = ["[k]", "[k]", "[n]", "[k, n]", "[k = 'a']", "[n = 1, k]"]
+# Not every stream has these: with ANY some events are left out of the test.
+_RARE_EQUIVALENCES = [
+    "NOT [k]",
+    "NOT [n]",
+    "NOT [k = 'a']",
+    "NOT [n = 1, k]",
+    "[x]",
+    "NOT [x]",
+    "[y = 1.5]",
+    "NOT [y]",
+    "NOT [b = TRUE, n]",
+]
+_OWN_TYPES = {"k": "string", "n": "integer", "x": "double", "y": "double", "b": "boolean"}
 _COMPARABLE = ("integer", "double", "string", "boolean")
 
 
@@ -91,7 +105,8 @@ def _query(draw: st.DrawFn, streams: Sequence[Readable], most: int) -> tuple[str
     if kind != "alone" and draw(st.integers(0, 2)):
         # An equivalence test on what some component has.
         known = {name for part in parts for name, _ in part.attributes}
-        tests = [test for test in _EQUIVALENCES if ("k" not in test or "k" in known) and ("n" not in test or "n" in known)]
+        chosen = _EQUIVALENCES if draw(st.integers(0, 2)) else _RARE_EQUIVALENCES
+        tests = [test for test in chosen if set(re.findall(r"\b[knxyb]\b", test)) <= known]
         terms += [draw(st.sampled_from(tests))] if tests and _same_types(parts) else []
     if terms:
         text += f"\nWHERE {' AND '.join(terms)}"
@@ -135,9 +150,9 @@ def _agree(one: Readable, other: Readable) -> bool:
 
 
 def _same_types(parts: Sequence[Part]) -> bool:
-    """Is `k` text and `n` an integer, wherever they are?"""
-    kinds = {pair for part in parts for pair in part.attributes if pair[0] in ("k", "n")}
-    return kinds <= {("k", "string"), ("n", "integer")}
+    """Do the attributes of equivalence tests have the types of the sources, wherever they are?"""
+    kinds = {pair for part in parts for pair in part.attributes if pair[0] in _OWN_TYPES}
+    return kinds <= _OWN_TYPES.items()
 
 
 def _condition(draw: st.DrawFn, parts: Sequence[Part]) -> str:
@@ -158,7 +173,7 @@ def _comparison(draw: st.DrawFn, parts: Sequence[Part]) -> str:
     negated = [part for part in parts if part.negated]
     if negated and draw(st.booleans()):
         named = [draw(st.sampled_from(negated)), *named[: draw(st.integers(0, 1))]]
-    references = [reference for part in named for reference in part.references]
+    references = [reference for part in named for reference in (*part.references, *_missing(part, parts))]
     form = draw(st.integers(0, 5))
     if not references:
         return "1 < 2"
@@ -167,13 +182,23 @@ def _comparison(draw: st.DrawFn, parts: Sequence[Part]) -> str:
     if form == 1 and draw(st.integers(0, 5)) == 0:
         return f"({expressions.risky(draw, references)})"
     sides = [part.references for part in named]
-    kind = draw(st.sampled_from(_COMPARABLE))
+    kind, other = draw(st.sampled_from([*[(kind, kind) for kind in _COMPARABLE], ("integer", "double")]))
     left = [r for r, k in sides[0] if k == kind]
-    right = [r for r, k in sides[-1] if k == kind]
+    right = [r for r, k in sides[-1] if k == other]
     if not left or not right:
         return expressions.predicate(draw, references, 1)
+    if form == 2:
+        low, high = draw(st.permutations([draw(st.sampled_from(right)), expressions.of_type(draw, other, references, 0)]))
+        return f"{draw(st.sampled_from(left))} {draw(st.sampled_from(['', 'NOT ']))}BETWEEN {low} AND {high}"
     sign = draw(st.sampled_from(["=", "=", "<", "<=", "<>", ">"]))
     return f"{draw(st.sampled_from(left))} {sign} {draw(st.sampled_from(right))}"
+
+
+def _missing(part: Part, parts: Sequence[Part]) -> References:
+    """Attributes that only other components have: a comparison that reads one is true."""
+    own = {name for name, _ in part.attributes}
+    kinds = dict([pair for other in parts for pair in other.attributes])
+    return [(f"{part.variable}.{name}", kind) for name, kind in kinds.items() if name not in own and kind != "other"][:1]
 
 
 def _output(draw: st.DrawFn, parts: Sequence[Part]) -> tuple[str, tuple[tuple[str, str], ...]]:
