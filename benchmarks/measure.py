@@ -5,13 +5,14 @@ from __future__ import annotations
 import gc
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 OUT = Path("out/bench")
 
+Name = TypeVar("Name", bound=Hashable)
 Task = Callable[[], Any]
 Clock = Callable[[], float]
 
@@ -37,9 +38,9 @@ def seconds_of(task: Task, clock: Clock = cpu_clock) -> float:
     return clock() - began
 
 
-def take_turns(tasks: dict[str, Task], n_repetitions: int, clock: Clock = cpu_clock) -> dict[str, list[float]]:
+def take_turns(tasks: dict[Name, Task], n_repetitions: int, clock: Clock = cpu_clock) -> dict[Name, list[float]]:
     """Seconds of every repetition. The tasks are interleaved, so a slow minute of the machine is slow for all of them."""
-    seconds: dict[str, list[float]] = {name: [] for name in tasks}
+    seconds: dict[Name, list[float]] = {name: [] for name in tasks}
     for task in tasks.values():
         task()
     for _ in range(n_repetitions):

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import keuka
-from workloads import double_top, k1, k3, sequences, w1, w2
+from workloads import double_top, k1, k3, mixed_keys, sequences, w1, w2
 
 
 def test_w1_has_its_262_matches():
@@ -35,6 +35,12 @@ def test_both_forms_of_double_top_agree_where_extrema_do_not_overlap():
 def test_a_sequence_has_its_known_matches(workload):
     matches = keuka.match(keuka.sase(workload.query), w2.generate(workload), time="ts", type_column="type")
     assert w2.answer(workload, matches) == (workload.n_matches, workload.digest)
+
+
+@pytest.mark.parametrize("double", [False, True], ids=["integers", "doubles"])
+def test_mixed_keys_find_what_counting_finds(double):
+    streams = mixed_keys.generate(double)
+    assert keuka.match(keuka.sase(mixed_keys.QUERY), streams, time="t").num_rows == mixed_keys.n_matches(streams) > 10
 
 
 def test_k3_finds_what_the_plain_python_loop_finds():

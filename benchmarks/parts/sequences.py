@@ -1,7 +1,11 @@
-"""Sequences: K3 next to a loop in plain Python, W2 and W3 next to joins in DuckDB on one thread. Encoding the types, text, counts."""
+"""Sequences: K3 next to a loop in plain Python, W2 and W3 next to joins in DuckDB on one thread, keys of different types.
+
+Encoding the types, text, counts.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 from functools import partial
 
@@ -12,13 +16,17 @@ import keuka
 from measure import Row, Task, million_per_second, take_turns
 from peers import duckdb_joins
 from workloads import k3, w2
+from workloads import mixed_keys as mixed
 
 N_REPETITIONS = 7
 LEAST_TIMES_LOOP = 8
 LEAST_TIMES_DUCKDB = 1.3
 FLAT = 0.3
-# Events -> repetitions: the plain joins take some 5 s at ten million.
-SIZES = {500_000: 9, 2_000_000: 7, 10_000_000: 3}
+MOST_TIMES_INTEGERS = 2
+SIZES = (500_000, 2_000_000, 10_000_000)
+N_REPETITIONS_JOINS = 5  # a plain join takes some 5 s at ten million
+
+Loaded = dict[int, tuple[pa.Table, duckdb.DuckDBPyConnection]]  # by number of events
 
 
 def sequence_of_three() -> list[Row]:
@@ -44,36 +52,70 @@ def sequence_of_three() -> list[Row]:
     ]
 
 
+def mixed_keys() -> list[Row]:
+    """Integers that are compared with doubles are keys as good as integers."""
+    query = keuka.sase(mixed.QUERY)
+    tasks: dict[str, Task] = {}
+    for kind in ("integers", "doubles"):
+        streams = mixed.generate(double=kind == "doubles")
+        tasks[kind] = partial(keuka.match, query, streams, time="t")
+        n_found, known = tasks[kind]().num_rows, mixed.n_matches(streams)
+        if n_found != known:
+            raise SystemExit(f"keys of integers and {kind}: {n_found} matches, {known} are known")
+    seconds = take_turns(tasks, N_REPETITIONS)
+    times = statistics.median(seconds["doubles"]) / statistics.median(seconds["integers"])
+    return [
+        Row(
+            f"SEQ(A, B, A), {mixed.N_EVENTS:,} events, keys that are integers beside integers / beside doubles",
+            f"{' / '.join([f'{statistics.median(taken):.2f}' for taken in seconds.values()])} s, {times:.2f} times",
+            f"at most {MOST_TIMES_INTEGERS} times",
+            times <= MOST_TIMES_INTEGERS,
+            {"mixed_keys_times": times, "cpu_seconds": seconds},
+        )
+    ]
+
+
 def next_to_duckdb() -> list[Row]:
-    """W2 and W3 read the same events."""
-    measured: dict[str, list[Row]] = {workload.name: [] for workload in (w2.W2, w2.W3)}
-    for n_events in SIZES:
-        events = w2.generate(w2.W2, n_events)
-        with duckdb_joins.load(events) as connection:
-            for workload in (w2.W2, w2.W3):
-                measured[workload.name].append(against_joins(workload, events, connection))
-    return [row for name, rows in measured.items() for row in (*rows, flat_row(name, rows))]
+    """W2 and W3 read the same events. The sizes take turns as the engines do, so that a slow minute is slow for all of them."""
+    rows = []
+    with contextlib.ExitStack() as connections:
+        loaded = {}
+        for n_events in SIZES:
+            events = w2.generate(w2.W2, n_events)
+            loaded[n_events] = events, connections.enter_context(duckdb_joins.load(events))
+        for workload in (w2.W2, w2.W3):
+            seconds = take_turns(joining_tasks(workload, loaded), N_REPETITIONS_JOINS)
+            measured = [joins_row(workload, n, {engine: taken for (size, engine), taken in seconds.items() if size == n}) for n in SIZES]
+            rows += [*measured, flat_row(workload.name, measured)]
+    return rows
 
 
-def against_joins(workload: w2.Workload, events: pa.Table, connection: duckdb.DuckDBPyConnection) -> Row:
-    tasks: dict[str, Task] = {"keuka": partial(keuka.match, keuka.sase(workload.query), events, time="ts", type_column="type")}
-    for kind, sql in duckdb_joins.JOINS[workload.name].items():
-        tasks[kind] = partial(duckdb_joins.join, connection, sql)
-    known = w2.expected(workload, events)
-    for engine, task in tasks.items():
-        w2.check("Keuka" if engine == "keuka" else f"DuckDB's {engine} join", workload, task(), known)
-    seconds = take_turns(tasks, SIZES[events.num_rows])
-    rates = {engine: million_per_second(events.num_rows, taken) for engine, taken in seconds.items()}
+def joining_tasks(workload: w2.Workload, loaded: Loaded) -> dict[tuple[int, str], Task]:
+    """By number of events and engine; each has found the known matches."""
+    tasks: dict[tuple[int, str], Task] = {}
+    for n_events, (events, connection) in loaded.items():
+        tasks[n_events, "keuka"] = partial(keuka.match, keuka.sase(workload.query), events, time="ts", type_column="type")
+        for kind, sql in duckdb_joins.JOINS[workload.name].items():
+            tasks[n_events, kind] = partial(duckdb_joins.join, connection, sql)
+        known = w2.expected(workload, events)
+        for (size, engine), task in tasks.items():
+            if size == n_events:
+                w2.check("Keuka" if engine == "keuka" else f"DuckDB's {engine} join", workload, task(), known)
+    return tasks
+
+
+def joins_row(workload: w2.Workload, n_events: int, seconds: dict[str, list[float]]) -> Row:
+    rates = {engine: million_per_second(n_events, taken) for engine, taken in seconds.items()}
     ours = rates.pop("keuka")
     times = {kind: ours / rate for kind, rate in rates.items()}
     return Row(
-        f"{workload.name}, {events.num_rows:,} events",
+        f"{workload.name}, {n_events:,} events",
         f"{ours:.1f} M events/s; {times['plain']:.1f} times DuckDB's plain join, {times['bucketed']:.1f} times its bucketed one",
         f"{LEAST_TIMES_DUCKDB} times both",
         min(times.values()) >= LEAST_TIMES_DUCKDB,
         {
             "duckdb_workload": workload.name,
-            "n_events": events.num_rows,
+            "n_events": n_events,
             "rate": ours,
             "join_rates": rates,
             "times_duckdb": times,
