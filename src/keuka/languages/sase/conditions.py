@@ -60,7 +60,6 @@ class Place:
     lacking: dict[str, Found]
 
 
-_FALSE = Literal(False, Type.BOOLEAN)
 _OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
@@ -91,7 +90,7 @@ def expression_of(formula: Formula) -> Expression:
     if TRUE in parts:
         return TRUE
     if not parts:  # NOT of an equivalence test that compares nothing
-        return replace(_FALSE, span=formula.span)
+        return Literal(False, Type.BOOLEAN, formula.span)
     return parts[0] if len(parts) == 1 else Call("or", tuple(parts), Type.BOOLEAN, formula.span)
 
 
@@ -161,17 +160,7 @@ def _is_of(part: Part, side: int, types: set[int], span: Span | None) -> Express
 
 
 def _not(expression: Expression) -> Expression:
-    if expression == TRUE:
-        return _FALSE
     return Call("not", (expression,), Type.BOOLEAN, expression.span)
-
-
-def _any(parts: list[Expression], span: Span) -> Expression:
-    """One of the parts holds; those that are FALSE are left out."""
-    chosen = [part for part in parts if _FALSE not in conjuncts(part)]
-    if TRUE in chosen or not chosen:
-        return TRUE if chosen else replace(_FALSE, span=span)
-    return chosen[0] if len(chosen) == 1 else Call("or", tuple(chosen), Type.BOOLEAN, span)
 
 
 # -- equivalence tests -------------------------------------------------------------------------------------------------------
@@ -226,11 +215,16 @@ def _opposite(comparisons: _Comparisons, reference: Reference, having: list[Part
 
 def _is_known(part: Part, occurring: list[Part], reference: Reference, alone: bool) -> Expression:
     """Is the component's value no NULL that makes the test unknown? If the test compares two, a single event may have one."""
+    others = [_has(other, reference) for other in occurring if other is not part]
+    if not alone and not others:
+        return TRUE
+    excuses = [] if _has(part, reference) == TRUE else [_not(_has(part, reference))]
+    if not alone and TRUE not in others:
+        excuses.append(conjunction(tuple([_not(has) for has in others])))
     index = part.names.index(reference.name)
     column = Column(part.index, index, part.attributes[index].type, f"{part.variable}.{reference.name}", reference.span)
-    others = [_not(_has(other, reference)) for other in occurring if other is not part]
-    excuses = [_not(_has(part, reference)), *([] if alone else [conjunction(tuple(others))])]
-    return _any([*excuses, _not(Call("is_null", (column,), Type.BOOLEAN, reference.span))], reference.span)
+    has_value = _not(Call("is_null", (column,), Type.BOOLEAN, reference.span))
+    return Call("or", (*excuses, has_value), Type.BOOLEAN, reference.span) if excuses else has_value
 
 
 def _has(part: Part, reference: Reference) -> Expression:
