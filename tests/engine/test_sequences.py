@@ -234,3 +234,17 @@ def test_several_copies_of_a_rule_share_their_stacks_and_live_on_alone(engine: k
     assert first.bytes == second.bytes > 0
     first.remove()
     assert ends(engine.close()) == [10, 11, 12]
+
+
+@pytest.mark.parametrize(
+    ("before", "contributors"),
+    [("SELECT k, n FROM S", False), ("SELECT n FROM S", False), ("SELECT n FROM S", True), ("SELECT n, k, t FROM S", False)],
+)
+def test_a_sequence_in_the_place_of_a_removed_rule_has_room_of_its_own(before: str, contributors: bool):
+    """The output of a removed rule had other columns, or no contributors; a sequence must not count on its buffers."""
+    engine = keuka.Engine(time="t")
+    engine.add(before, name="before")
+    engine.push("S", ticks(6, 44))
+    engine.remove("before")
+    engine.add(keuka.sase("SEQ(!S, S) WITHIN 5 RETURN $2.n AS n"), name="after", contributors=contributors)
+    assert [row["n"] for row in engine.close().of("after").to_pylist()] == [44]

@@ -60,7 +60,7 @@ def bind(machine: Machine, stream: int64_t, given):
     plain: Words
     numbers, columns, plain = given
     n = plain.n_rows
-    if not 0 <= stream < machine.n_streams or machine.stream_rows[3 * stream] != 0:
+    if not 0 <= stream < machine.n_streams or machine.stream_rows[4 * stream] != 0:
         raise ValueError("there is no such source")
     if n == 0:
         return

@@ -89,7 +89,7 @@ class Forest:
     def __init__(self):
         self.strings = StringTable()
         self.version = 0  # changes with every change that machines must follow
-        self.stream = Arena(3)  # (0 a source, 1 an operator's output; number of columns; depth)
+        self.stream = Arena(4)  # (0 a source, 1 an operator's output; number of columns; depth; serial number of an output)
         self.column = Arena(4)  # (stream, program of a derived one or -1, must it hold?, place among its stream's columns)
         self.hash = Arena(4)  # (stream, first key, number of keys, gate or -1): hashes of candidates' keys
         # (stream, program, hash, slots, first slot type, first key, keys, window, first edge, serial number, reading)
@@ -225,7 +225,7 @@ class Forest:
                 self._release(self._needs.pop(key))
 
     def add_source(self, name):
-        stream = self.stream.add((0, 0, 0))
+        stream = self.stream.add((0, 0, 0, 0))
         self.names[stream] = name
         self.origins[stream] = f"source {name!r}"
         self._column_names[stream] = {}
@@ -262,7 +262,8 @@ class Forest:
         self.hash.remove(number)
 
     def add_result(self, name, n_columns, depth, signature, since, ports):
-        stream = self.stream.add((1, n_columns, depth))
+        self._serial += 1
+        stream = self.stream.add((1, n_columns, depth, self._serial))
         self.names[stream] = name
         self.origins[stream] = f"{signature} since {since} of [{', '.join(sorted([self.origins[port] for port in ports]))}]"
         for place in range(n_columns):

@@ -37,6 +37,7 @@ cdef struct View:         # the rows of one stream in the batch at hand
     int64_t high
 
 cdef struct Result:       # the output of one operator for one batch
+    int64_t serial        # of the operator; 0 if the number of the stream is no operator's
     Buffer starts
     Buffer ends
     Buffer lineage
@@ -75,7 +76,7 @@ cdef class Machine:
     cdef int64_t version
     cdef list bound               # of the batch, kept alive while it runs
     # The forest's rows, and how they hang together.
-    cdef const int64_t[::1] stream_rows    # 3 words each
+    cdef const int64_t[::1] stream_rows    # 4 words each
     cdef const int64_t[::1] column_rows    # 4
     cdef const int64_t[::1] hash_rows      # 4
     cdef const int64_t[::1] state_rows     # 11

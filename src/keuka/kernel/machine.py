@@ -77,6 +77,22 @@ def free_frame(frame: cython.pointer(Frame)) -> cython.void:
     free(frame.flags)
 
 
+@cython.cfunc
+@cython.exceptval(check=False)
+def free_result(result: cython.pointer(Result)) -> cython.void:
+    c: int64_t
+    if result.columns != cython.NULL and result.flags != cython.NULL:
+        for c in range(result.n_columns):
+            free(result.columns[c].data)
+            free(result.flags[c].data)
+    free(result.columns)
+    free(result.flags)
+    free(result.starts.data)
+    free(result.ends.data)
+    free(result.lineage.data)
+    memset(result, 0, cython.sizeof(Result))
+
+
 @cython.final
 @cython.cclass
 class Machine:
@@ -92,17 +108,8 @@ class Machine:
 
     def __dealloc__(self):
         i: int64_t
-        c: int64_t
         for i in range(self.n_streams):
-            if self.streams[i].result.columns != cython.NULL and self.streams[i].result.flags != cython.NULL:
-                for c in range(self.streams[i].result.n_columns):
-                    free(self.streams[i].result.columns[c].data)
-                    free(self.streams[i].result.flags[c].data)
-            free(self.streams[i].result.columns)
-            free(self.streams[i].result.flags)
-            free(self.streams[i].result.starts.data)
-            free(self.streams[i].result.ends.data)
-            free(self.streams[i].result.lineage.data)
+            free_result(cython.address(self.streams[i].result))
             free(self.streams[i].owner.data)
         for i in range(self.n_columns):
             free(self.computed[i].values.data)
@@ -301,10 +308,9 @@ class Machine:
                         raise MemoryError("no memory for the automata")
         for i in range(self.forest.stream.size):
             self.streams[i].view.number = i
-            self.streams[i].view.is_source = self.stream_rows[3 * i] == 0
+            self.streams[i].view.is_source = self.stream_rows[4 * i] == 0
             self.streams[i].view.n_rows = 0
-            if self.stream_rows[3 * i] == 1:
-                self.place_result(i)
+            self.place_result(i)
         self.reset()
 
     @cython.cfunc
@@ -378,23 +384,23 @@ class Machine:
 
     @cython.cfunc
     def place_result(self, stream: int64_t):
-        """Buffers for the columns of an operator's output."""
+        """Buffers for the output of an operator. A number that is another operator's now begins without any.
+
+        A sequence reserves rows in all buffers at once and looks at the capacity of one, so none may be left of another operator.
+        """
         result: cython.pointer(Result) = cython.address(self.streams[stream].result)
-        n_columns: int64_t = self.stream_rows[3 * stream + 1]
-        c: int64_t
-        if result.columns != cython.NULL and result.flags != cython.NULL:
-            if result.n_columns == n_columns:
-                return
-            for c in range(result.n_columns):
-                free(result.columns[c].data)
-                free(result.flags[c].data)
-        free(result.columns)
-        free(result.flags)
-        result.n_columns = n_columns
-        result.columns = cython.cast(cython.pointer(Buffer), calloc(n_columns + 1, cython.sizeof(Buffer)))
-        result.flags = cython.cast(cython.pointer(Flags), calloc(n_columns + 1, cython.sizeof(Flags)))
+        serial: int64_t = self.stream_rows[4 * stream + 3] if self.stream_rows[4 * stream] == 1 else 0
+        if result.serial == serial:
+            return
+        free_result(result)
+        if serial == 0:
+            return
+        result.n_columns = self.stream_rows[4 * stream + 1]
+        result.columns = cython.cast(cython.pointer(Buffer), calloc(result.n_columns + 1, cython.sizeof(Buffer)))
+        result.flags = cython.cast(cython.pointer(Flags), calloc(result.n_columns + 1, cython.sizeof(Flags)))
         if result.columns == cython.NULL or result.flags == cython.NULL:
             raise MemoryError("no memory for the automata")
+        result.serial = serial
 
     @cython.cfunc
     def reserve_registers(self):
@@ -481,7 +487,7 @@ class Machine:
 
         The rows of `words` are the starts, the ends and the columns.
         """
-        if not 0 <= stream < self.n_streams or self.stream_rows[3 * stream] != 1:
+        if not 0 <= stream < self.n_streams or self.stream_rows[4 * stream] != 1:
             raise IndexError("there is no such output")
         result: cython.pointer(Result) = cython.address(self.streams[stream].result)
         n: int64_t = result.ends.size
@@ -499,7 +505,7 @@ class Machine:
 
     def is_in_order(self, stream: int64_t) -> bool:
         """Is the output of an operator in the order of end, and of start for equal ends? Sequences only keep the order of end."""
-        if not 0 <= stream < self.n_streams or self.stream_rows[3 * stream] != 1:
+        if not 0 <= stream < self.n_streams or self.stream_rows[4 * stream] != 1:
             raise IndexError("there is no such output")
         if stream in self.forest.combined:
             return True
