@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, NoReturn
 
+from keuka.algebra.operators import Program
 from keuka.automaton.tables import Tables
 from keuka.diagnostics import Diagnostic, listing
 from keuka.errors import KeukaError, QueryError
@@ -16,6 +17,7 @@ from keuka.events.matches import header_names
 from keuka.events.order import one_axis
 from keuka.events.sources import OpenStream
 from keuka.languages.sets import lower_texts
+from keuka.plan.fingerprint import meaning
 from keuka.query import Query, compile_program, known_distinct
 from keuka.run.live import Live, LoadedRule, Published
 
@@ -108,21 +110,32 @@ def check_published(rule: RuleSpec, inputs: Collection[str], publishers: Mapping
             raise QueryError(Diagnostic("K306", problem, help=("publish it under another name",)))
 
 
-def plan_rule(rule: RuleSpec, live: Live) -> LoadedRule | None:
-    """The rule with tables for the streams it reads, which sees what comes from now on; None while one of them is unknown."""
-    found = {name: live.find(name) for name in rule.query.inputs}
-    types = {name: stream.type for name, stream in found.items() if stream is not None}
-    if len(types) < len(found):
+def plan_rule(rule: RuleSpec, live: Live, expand: bool = True) -> LoadedRule | None:
+    """The rule with tables for the streams it reads, which sees what comes from now on; None while one of them is unknown.
+
+    Not to `expand` what other rules publish is how earlier versions planned; ids then depend on how queries are divided into rules.
+    """
+    program = lower_rule(rule, live, expand)
+    if program is None:
         return None
-    program = lower_texts(rule.query.texts, types, rule.params)
     header = (QUERY, *header_names(rule.contributors))
-    known = known_distinct([stream for stream in found.values() if isinstance(stream, OpenStream)])
+    known = known_distinct([stream for name in rule.query.inputs if isinstance(stream := live.find(name), OpenStream)])
     planned, tables = compile_program(program, rule.outputs, rule.contributors, header, known)
     is_bounded = all(stage.automaton.is_bounded for stage in planned.stages)
-    return loaded_rule(rule, tables, live, max(live.frontiers.time - 1, BEGINNING), is_bounded)
+    return loaded_rule(rule, program, tables, live, max(live.frontiers.time - 1, BEGINNING), is_bounded)
 
 
-def loaded_rule(rule: RuleSpec, tables: Tables, live: Live, since: int, is_bounded: bool) -> LoadedRule:
+def lower_rule(rule: RuleSpec, live: Live, expand: bool = True) -> Program | None:
+    """The algebra of a rule, which knows what other rules publish; None while a stream that it reads is unknown."""
+    types = {name: stream.type for name in rule.query.inputs if (stream := live.find(name)) is not None}
+    if len(types) < len(rule.query.inputs):
+        return None
+    if not expand:
+        types = {name: replace(type_, meaning=None) for name, type_ in types.items()}
+    return lower_texts(rule.query.texts, types, rule.params)
+
+
+def loaded_rule(rule: RuleSpec, program: Program, tables: Tables, live: Live, since: int, is_bounded: bool) -> LoadedRule:
     """What stands around the tables of a rule, all of whose streams are known."""
     streams = [stream for source in tables.sources if (stream := live.find(source.name)) is not None]
     for stream in streams:
@@ -135,16 +148,17 @@ def loaded_rule(rule: RuleSpec, tables: Tables, live: Live, since: int, is_bound
     if taken is not None:
         raise conflict(f"rule `{rule.name}` would have matches named `{taken}`, as another rule has", "give it another `name=`")
     axis = one_axis([stream.type.axis for stream in streams])
-    return LoadedRule(rule.name, tables, since, is_bounded, rule.contributors, axis, names, rule.published)
+    published = {name: meaning(operator) for name, operator in program.outputs if name in rule.published}
+    return LoadedRule(rule.name, tables, since, is_bounded, rule.contributors, axis, names, published)
 
 
 def same_meaning(one: LoadedRule, tables: Tables) -> bool:
     """Would the rule give the same matches with these tables, which may come of another plan?"""
 
-    def meaning(tables: Tables) -> list[tuple[str, object, bytes]]:
+    def outputs(tables: Tables) -> list[tuple[str, object, bytes]]:
         return [(output.name, output.schema, output.fingerprint) for output in tables.outputs]
 
-    return meaning(tables) == meaning(one.tables) and {s.name for s in tables.sources} == {s.name for s in one.tables.sources}
+    return outputs(tables) == outputs(one.tables) and {s.name for s in tables.sources} == {s.name for s in one.tables.sources}
 
 
 def conflict(message: str, *help: str) -> QueryError:

@@ -120,8 +120,18 @@ class TimeAxis:
 
 
 @dataclass(frozen=True)
+class Meaning:
+    """What a stream that another rule publishes stands for. The ids of its readers are those of one query set (SEMANTICS 1)."""
+
+    fingerprint: bytes
+    columns: tuple[bytes, ...]  # what each column comes from
+    n_leaves: int  # how many source occurrences are behind it
+
+
+@dataclass(frozen=True)
 class StreamType:
     """All that the query path knows of an input stream."""
 
     schema: Schema
     axis: TimeAxis
+    meaning: Meaning | None = None  # of a stream that another rule publishes

@@ -9,15 +9,16 @@ import numpy as np
 import pyarrow as pa
 
 from keuka.automaton import tables as compiled
+from keuka.automaton.tables import Tables
 from keuka.diagnostics import SourceText
-from keuka.errors import data_error
+from keuka.errors import QueryError, data_error
 from keuka.events.clocks import unit_of
 from keuka.events.frontiers import event_batch, ordered, row_numbers
 from keuka.events.order import header
 from keuka.events.sources import OpenStream, Stream, joined, open_stream
 from keuka.languages.sets import LANGUAGES, Text
 from keuka.query import Query
-from keuka.rules import RuleSpec, loaded_rule, plan_rule, same_meaning
+from keuka.rules import RuleSpec, loaded_rule, lower_rule, plan_rule, same_meaning
 from keuka.run import checkpoints, state
 from keuka.run.checkpoints import Checkpoint, RuleState, StreamState
 from keuka.run.live import Live, LiveStream, LoadedRule
@@ -140,14 +141,27 @@ def _continued(rule: RuleSpec, old: RuleState, live: Live, is_own: bool) -> Load
     tables = compiled.from_bytes(old.tables)
     if tables.contributors != old.contributors:
         raise checkpoints.damaged(f"the tables of rule `{rule.name}` are another rule's")
-    if is_own:
-        planned = plan_rule(rule, live)
-        if planned is None or not same_meaning(planned, tables) or rule.contributors != old.contributors:
-            log.warning("rule `%s` is another than in the snapshot, so it begins anew", rule.name)
-            return None
-    if any(live.find(source.name) is None for source in tables.sources):
+    if is_own and (rule.contributors != old.contributors or not _means(rule, tables, live)):
+        log.warning("rule `%s` is another than in the snapshot, so it begins anew", rule.name)
         return None
-    return loaded_rule(rule, tables, live, old.since, old.is_bounded)
+    try:
+        program = lower_rule(rule, live)
+    except QueryError as error:
+        raise checkpoints.damaged(f"rule `{rule.name}` does not fit its streams: {error.diagnostics[0].message}") from error
+    if program is None or any(live.find(source.name) is None for source in tables.sources):
+        return None
+    return loaded_rule(rule, program, tables, live, old.since, old.is_bounded)
+
+
+def _means(rule: RuleSpec, tables: Tables, live: Live) -> bool:
+    """Are the tables those of the rule, as this version or an earlier one compiles it?"""
+    if (planned := plan_rule(rule, live)) is None:
+        return False
+    if same_meaning(planned, tables):
+        return True
+    reads_rules = any(source.name not in live.streams for source in tables.sources)
+    earlier = plan_rule(rule, live, expand=False) if reads_rules else None
+    return earlier is not None and same_meaning(earlier, tables)
 
 
 def _text(state: RuleState) -> RuleSpec:

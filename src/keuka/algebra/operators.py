@@ -11,16 +11,17 @@ from dataclasses import dataclass, field, replace
 
 from keuka.diagnostics import Span
 from keuka.expressions import Expression
-from keuka.schema import Schema
+from keuka.schema import Meaning, Schema
 
 
 @dataclass(frozen=True)
 class Source:
-    """The events of an input stream."""
+    """The events of an input stream, or of a stream that another rule publishes. A stream has one `meaning` at a time."""
 
     stream: str
     schema: Schema
     span: Span | None = field(default=None, compare=False, repr=False)
+    meaning: Meaning | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

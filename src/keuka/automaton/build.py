@@ -65,23 +65,28 @@ MAX_LEAVES = 2**31 - 1  # tags are operands of 32-bit instructions
 
 
 def n_leaves(operator: Operator) -> int:
-    """How many source occurrences stand below, those inside published streams included."""
+    """How many source occurrences stand below, those inside published streams included. K401 if they are too many for tags."""
+    found = count_leaves(operator)
+    if found > MAX_LEAVES:
+        message = "the query reads its sources too often when all published streams are expanded"
+        raise QueryError(Diagnostic("K401", message, operator.span, help=("read fewer published streams in one query",)))
+    return found
+
+
+def count_leaves(operator: Operator) -> int:
+    """As `n_leaves`, however many they are."""
     counts: dict[str, int] = {}
 
     def count(node: Operator) -> int:
         if isinstance(node, Source):
-            return 1
+            return 1 if node.meaning is None else node.meaning.n_leaves
         if isinstance(node, Published):
             if node.name not in counts:
                 counts[node.name] = count(node.input)
             return counts[node.name]
         return sum([count(i) for i in inputs(node)])
 
-    found = count(operator)
-    if found > MAX_LEAVES:
-        message = "the query reads its sources too often when all published streams are expanded"
-        raise QueryError(Diagnostic("K401", message, operator.span, help=("read fewer published streams in one query",)))
-    return found
+    return count(operator)
 
 
 def candidate_of(operator: Operator) -> tuple[Source | Published, tuple[Step, ...]]:

@@ -7,33 +7,56 @@ of its inputs: a column is known by the column of a source or by the expression 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from collections.abc import Sequence as List
 
 from keuka.algebra.operators import Filter, Fold, Map, Next, Operator, Published, Sequence, Source, Union, inputs
+from keuka.automaton.build import count_leaves
 from keuka.automaton.signatures import digest
 from keuka.expressions import Call, Column, Expression, Literal
+from keuka.schema import Meaning
 
 Columns = tuple[bytes, ...]  # what each column of a stream means; no two are the same
 
 
 def fingerprint(operator: Operator) -> bytes:
-    return _meaning(operator, {})[0]
+    return _meaning(operator, _expanded, {})[0]
+
+
+def meaning(operator: Operator) -> Meaning:
+    """For the rules that read the output of a query as a stream."""
+    return Meaning(*_meaning(operator, _expanded, {}), count_leaves(operator))
 
 
 def stream_identity(operator: Operator) -> bytes:
     """What the events mean, and what stands in each of their columns: for those who know a column by its index."""
-    return digest(_meaning(operator, {}))
+    return digest(_meaning(operator, _by_name, {}))
 
 
-def _meaning(operator: Operator, published: dict[str, tuple[bytes, Columns]]) -> tuple[bytes, Columns]:
+def _by_name(source: Source) -> tuple[bytes, Columns]:
+    """A stream is known by its name: two rules may publish the same, and their readers read different streams."""
+    columns = tuple([_digest("column", a.name, a.type.value) for a in source.schema.attributes])
+    if source.meaning is None:
+        return _digest("source", source.stream), columns
+    return _digest("published", source.stream, source.meaning.fingerprint), columns
+
+
+def _expanded(source: Source) -> tuple[bytes, Columns]:
+    """What another rule publishes means what that rule reads."""
+    return _by_name(source) if source.meaning is None else (source.meaning.fingerprint, source.meaning.columns)
+
+
+def _meaning(
+    operator: Operator, of_source: Callable[[Source], tuple[bytes, Columns]], published: dict[str, tuple[bytes, Columns]]
+) -> tuple[bytes, Columns]:
     """Of an operator and of its columns. A published stream means what it reads, and is looked at once."""
     if isinstance(operator, Source):
-        return _digest("source", operator.stream), tuple([_digest("column", a.name, a.type.value) for a in operator.schema.attributes])
+        return of_source(operator)
     if isinstance(operator, Published):
         if operator.name not in published:
-            published[operator.name] = _meaning(operator.input, published)
+            published[operator.name] = _meaning(operator.input, of_source, published)
         return published[operator.name]
-    found = [_meaning(part, published) for part in inputs(operator)]
+    found = [_meaning(part, of_source, published) for part in inputs(operator)]
     read, sides = [meaning for meaning, _ in found], [columns for _, columns in found]
     if isinstance(operator, Filter):
         return _digest("filter", *read, _expression(operator.predicate, sides)), sides[0]

@@ -31,7 +31,7 @@ from keuka.kernel.stacks import MATCH_CHUNK
 from keuka.run import limits
 from keuka.run.embedded import FEWEST_ROWS, MOST_ROWS, last_end, next_rows
 from keuka.run.runner import MatchBatch, Runner, Usage
-from keuka.schema import StreamType, TimeAxis
+from keuka.schema import Meaning, StreamType, TimeAxis
 
 log = logging.getLogger("keuka")
 
@@ -50,7 +50,7 @@ class LoadedRule:
     contributors: bool
     axis: TimeAxis  # the clock of its results
     names: dict[str, str]  # by output: what `_query` says of its matches
-    published: tuple[str, ...]  # the outputs that other rules can read
+    published: dict[str, Meaning]  # the outputs that other rules can read
 
     def schema(self, output: OutputColumns) -> pa.Schema:
         """The columns of its results."""
@@ -201,7 +201,8 @@ class Live:
             self.delivery.announce(rule.name, output.name, rule.names[output.name], rule.schema(output))
             if output.name in rule.published:
                 self.runner.publish(output.name, rule.name, output)
-                self._published[output.name] = Published(output.name, StreamType(output.schema, rule.axis), rule.contributors)
+                type_ = StreamType(output.schema, rule.axis, rule.published[output.name])
+                self._published[output.name] = Published(output.name, type_, rule.contributors)
 
     def unload(self, name: str) -> None:
         """The rule and its partial matches go. Matches already found are still delivered."""
@@ -210,7 +211,8 @@ class Live:
         rule = self.rules.pop(name)
         for output in rule.tables.outputs:
             self.delivery.withdraw(name, output.name)
-            if self._published.pop(output.name, None) is not None:
+            if output.name in rule.published:  # one without PUBLISH may have a name that another rule publishes
+                del self._published[output.name]
                 self.runner.withdraw(output.name)
         self.runner.unload(name)
         self._sources -= Counter([source.name for source in rule.tables.sources])

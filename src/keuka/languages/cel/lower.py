@@ -106,7 +106,7 @@ def _read(stream: syntax.Read, context: Context) -> Lowered | None:
     name = stream.name.text
     if name in context.streams:
         given = context.streams[name]
-        return Lowered(algebra.Source(name, given.schema, stream.span), fresh(given.schema.names), given.axis)
+        return Lowered(algebra.Source(name, given.schema, stream.span, given.meaning), fresh(given.schema.names), given.axis)
     if name in context.published.by_name:
         return _output(context.published.by_name[name], stream.span, context)
     context.findings.append(unknown_stream(stream.name, (*context.streams, *context.published.by_name)))

@@ -55,7 +55,7 @@ def _part(index: int, component: syntax.Component, context: Context) -> Part | N
 def _read(name: Name, context: Context) -> Lowered | None:
     if name.text in context.streams:
         given = context.streams[name.text]
-        return Lowered(algebra.Source(name.text, given.schema, name.span), given.axis)
+        return Lowered(algebra.Source(name.text, given.schema, name.span, given.meaning), given.axis)
     if name.text in context.published.by_name:
         # Nothing is there if that query was wrong, which has been noted.
         lowered = context.outputs.get(id(context.published.by_name[name.text]))
