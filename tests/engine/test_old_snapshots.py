@@ -22,7 +22,7 @@ def maker() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.snapshot")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("version_*.snapshot")), ids=lambda path: path.stem)
 def test_a_snapshot_of_an_earlier_version_goes_on(path: Path):
     make = maker()
     uninterrupted, resumed = make.first_half(), keuka.Engine()
@@ -36,3 +36,28 @@ def test_a_snapshot_of_an_earlier_version_goes_on(path: Path):
 
 def test_the_version_of_today_has_a_snapshot():
     assert (FOLDER / "version_1.snapshot").exists()
+
+
+@pytest.mark.parametrize("has_rules", [False, True])
+def test_rules_of_an_earlier_version_that_read_each_other_go_on(has_rules: bool, caplog: pytest.LogCaptureFixture):
+    """Their ids stay as they were: what is pushed again after a restart must not look new."""
+    make = maker()
+    uninterrupted, resumed = make.first_half_of_readers(), make.readers() if has_rules else keuka.Engine()
+    if has_rules:
+        resumed.push("Ticks", make.ticks(range(1)))
+    resumed.restore((FOLDER / "readers_version_1.snapshot").read_bytes())
+    assert caplog.messages == []
+    for name in make.READERS:
+        assert resumed.rules[name].live_instances == uninterrupted.rules[name].live_instances
+    resumed.add("SELECT third FROM Trips UNION Trips", name="late", contributors=True)
+    uninterrupted.add("SELECT third FROM Trips UNION Trips", name="late", contributors=True)
+    found, expected = [engine.push("Ticks", make.ticks(range(60, 120))).to_pylist() for engine in (resumed, uninterrupted)]
+    assert [without_id(row) for row in found] == [without_id(row) for row in expected]
+    assert {row["_query"] for row in found} == {*make.READERS, "late"}
+    assert len({row["_id"] for row in found}) == len(found)
+    of_source = [{row["_id"] for row in rows if row["_query"] == "Busy"} for rows in (found, expected)]
+    assert of_source[0] == of_source[1]
+
+
+def without_id(row: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in row.items() if name != "_id"}

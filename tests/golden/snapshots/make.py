@@ -51,6 +51,28 @@ def first_half() -> keuka.Engine:
     return engine
 
 
+# Rules of their own that read each other. Up to version 1 ids counted what another rule publishes as one source.
+READERS = {
+    "Busy": "SELECT at, name, price, volume FROM FILTER {volume > 1000} (Ticks) UNION FILTER {volume < 950} (Ticks) PUBLISH Busy",
+    "Pairs": "SELECT name_1 AS first, name AS second, price FROM Busy NEXT {$2.name = $1.name} Busy PUBLISH Pairs",
+    "Trips": "SELECT first, name AS third FROM Pairs NEXT {$2.name <> $1.second} Busy PUBLISH Trips",
+}
+
+
+def readers() -> keuka.Engine:
+    engine = keuka.Engine(time="at", contributors=True)
+    for name, text in READERS.items():
+        engine.add(text, name=name)
+    return engine
+
+
+def first_half_of_readers() -> keuka.Engine:
+    engine = readers()
+    engine.push("Ticks", ticks(range(60)))
+    return engine
+
+
 if __name__ == "__main__":
+    made = first_half_of_readers() if "readers" in sys.argv[1] else first_half()
     with Path(sys.argv[1]).open("xb") as file:
-        file.write(first_half().snapshot())
+        file.write(made.snapshot())
