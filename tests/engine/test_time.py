@@ -11,7 +11,7 @@ import pytest
 
 import keuka
 
-from .live import ALL, RISES, SCHEMA, numbers, raised, rows, ticks
+from .live import ALL, RISES, SCHEMA, HandMovedClock, numbers, raised, rows, ticks
 
 
 def test_matches_come_with_the_push_that_makes_them_certain(engine: keuka.Engine):
@@ -152,3 +152,29 @@ def test_a_big_push_is_processed_in_pieces_with_the_same_result(engine: keuka.En
     found = matches.table
     assert found.num_rows == 199
     assert found["_end"].to_pylist() == list(range(1007, 200_000, 1000))
+
+
+@pytest.mark.parametrize("query", ["SELECT n FROM S UNION Slow", "SELECT n_1 AS n FROM Slow NEXT S"])
+def test_time_does_not_go_back_for_a_rule_that_reads_a_slower_stream(query: str):
+    """The events that wait for the end of a window stay."""
+    engine = keuka.Engine({name: keuka.Stream(SCHEMA, lateness=1) for name in ("S", "T", "Slow")}, time="t")
+    engine.add(keuka.sase("SEQ(S a, !T b) WITHIN 5 RETURN a.n AS n"), name="alone")
+    engine.push("Slow", ticks(1))
+    engine.push("S", ticks(2, 5))
+    engine.advance(6, stream="T")
+    engine.add(query, name="slower")
+    assert len(engine.poll()) == 0
+    assert engine.rules["alone"].live_instances == 1
+    assert [row["_end"] for row in engine.close().of("alone").to_pylist()] == [6, 9]
+
+
+def test_time_does_not_go_back_for_a_stream_that_was_idle():
+    clock = HandMovedClock()
+    engine = keuka.Engine({"S": SCHEMA, "T": SCHEMA}, time="t", idle_after="10 s", _clock=clock)
+    engine.add(keuka.sase("SEQ(S a, !T b) WITHIN 5 RETURN a.n AS n"), name="alone")
+    engine.push("T", ticks(1))
+    clock.now = 10.0
+    engine.push("S", ticks(4, 6))
+    engine.push("T", ticks(2))
+    assert engine.rules["alone"].live_instances == 1
+    assert [row["_end"] for row in engine.close().to_pylist()] == [8, 10]

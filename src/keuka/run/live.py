@@ -319,7 +319,8 @@ class Live:
         """
         if self._are_too_many():  # what was found goes first
             raise limits.too_many_matches(self.n_matches, self.memory_limit)
-        frontier = self.frontier() if frontier is None else frontier
+        # A stream that a new rule reads, or one that was idle, may be behind: time never goes back.
+        frontier = max(self.frontier() if frontier is None else frontier, self.frontiers.time)
         if self.is_full:
             self._check_kernel_memory()
         self.is_in_doubt = True
