@@ -53,7 +53,7 @@ def by_reference(program: Program, rows: Rows) -> Outcome:
 
     def results(name: str, operator: Operator) -> Bag:
         found = evaluate(operator, events(rows))
-        return _bag([(e.payload, e.start, e.end, tuple([(s, rows[s][i]) for s, i in e.contributors])) for e in found])
+        return bag_of([(e.payload, e.start, e.end, tuple([(s, rows[s][i]) for s, i in e.contributors])) for e in found])
 
     return _each(program, results)
 
@@ -99,7 +99,7 @@ def by_trace(program: Program, rows: Rows, key: object = None) -> Outcome:
         found = trace(planned, opened, key, sys.maxsize)
         if "error[K507]" in found.text:
             raise data_error("K507", found.text)
-        return _bag([(e.payload, e.start, e.end, tuple([(s, rows[s][i]) for s, i in e.contributors])) for e in found.matches])
+        return bag_of([(e.payload, e.start, e.end, tuple([(s, rows[s][i]) for s, i in e.contributors])) for e in found.matches])
 
     return _each(program, results)
 
@@ -152,18 +152,20 @@ def rows_by_id(rows: Rows) -> dict[tuple[str, str], Row]:
     }
 
 
-def bag_of_table(results: pa.Table, sources: Mapping[tuple[str, str], Row]) -> Bag:
+def bag_of_table(results: pa.Table, sources: Mapping[tuple[str, str], Row], with_ids: bool = False) -> Bag:
+    """The rows of a result; with ids, that of a match stands after its contributors."""
     columns = [results.column(i).to_pylist() for i in range(results.num_columns)]
     found = []
-    for *payload, start, end, _, contributors in zip(*columns, strict=True):
+    for *payload, start, end, id_, contributors in zip(*columns, strict=True):
         behind = [(c["stream"], sources[c["stream"], c["id"]]) for c in contributors]
+        behind += [("_id", (id_,))] if with_ids else []
         found.append((tuple(payload), start, end, tuple(behind)))
-    return _bag(found)
+    return bag_of(found)
 
 
 def bag_without_contributors(results: pa.Table) -> Bag:
     columns = [results.column(i).to_pylist() for i in range(results.num_columns)]
-    return _bag([(tuple(payload), start, end, ()) for *payload, start, end in zip(*columns, strict=True)])
+    return bag_of([(tuple(payload), start, end, ()) for *payload, start, end in zip(*columns, strict=True)])
 
 
 def without_contributors(found: Outcome) -> Outcome:
@@ -178,7 +180,7 @@ def without_contributors(found: Outcome) -> Outcome:
     return {name: bag if isinstance(bag, str) else plain(bag) for name, bag in found.items()}
 
 
-def _bag(results: Iterable[Result]) -> Bag:
+def bag_of(results: Iterable[Result]) -> Bag:
     return Counter([(_plain(payload), start, end, tuple([(s, _plain(r)) for s, r in rows])) for payload, start, end, rows in results])
 
 

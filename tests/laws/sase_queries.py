@@ -56,17 +56,17 @@ class Readable:
     attributes: tuple[tuple[str, str], ...]
 
 
-_STREAMS = tuple([Readable(name, tuple([(a.name, a.type) for a in operand.attributes])) for name, operand in SOURCES.items()])
+STREAMS = tuple([Readable(name, tuple([(a.name, a.type) for a in operand.attributes])) for name, operand in SOURCES.items()])
 
 
 @st.composite
-def sase_programs(draw: st.DrawFn, readable: Sequence[Readable] = _STREAMS, prefix: str = "P") -> Program:
+def sase_programs(draw: st.DrawFn, readable: Sequence[Readable] = STREAMS, prefix: str = "P") -> Program:
     """One query, or a second one that reads what the first publishes."""
     streams = list(readable)
     texts, n_components = [], 0
     n_queries = draw(st.sampled_from([1, 1, 1, 2]))
     for i in range(n_queries):
-        text, attributes, n = _query(draw, streams, most=5 if n_queries == 1 else 3)
+        text, attributes, n = query(draw, streams, most=5 if n_queries == 1 else 3)
         n_components = max(n_components, n) + (i > 0)
         texts.append(f"{text}\nPUBLISH {prefix}{i}" if i < n_queries - 1 or draw(st.booleans()) else text)
         streams += [Readable(f"{prefix}{i}", attributes)] * 3
@@ -81,9 +81,9 @@ def mixed_programs(draw: st.DrawFn) -> Program:
         first = queries.query(draw, list(SOURCES.values()), depth=draw(st.integers(1, 2)))
         cel = queries.numbered(f"{first.text} PUBLISH M")
         attributes = tuple([(a.name, a.type) for a in queries.as_one_input(first.attributes)])
-        text, _, n = _query(draw, [*_STREAMS, *[Readable("M", attributes)] * 5], most=3)
+        text, _, n = query(draw, [*STREAMS, *[Readable("M", attributes)] * 5], most=3)
         return Program(f"{cel};\n{text}", cel.count("FOLD"), n + 1, (("cel", cel), ("sase", text)))
-    text, attributes, n = _query(draw, _STREAMS, most=3)
+    text, attributes, n = query(draw, STREAMS, most=3)
     sase = f"{text}\nPUBLISH M"
     operand = Operand("M", tuple([Attribute(name, kind) for name, kind in attributes]))
     cel = queries.numbered(queries.query(draw, [*SOURCES.values(), *[operand] * 5], depth=draw(st.integers(1, 2))).text)
@@ -94,7 +94,7 @@ def any_programs() -> st.SearchStrategy[Program]:
     return st.one_of(queries.programs(), sase_programs(), sase_programs(), mixed_programs())
 
 
-def _query(draw: st.DrawFn, streams: Sequence[Readable], most: int) -> tuple[str, tuple[tuple[str, str], ...], int]:
+def query(draw: st.DrawFn, streams: Sequence[Readable], most: int) -> tuple[str, tuple[tuple[str, str], ...], int]:
     kind = draw(st.sampled_from(["SEQ", "SEQ", "SEQ", "SEQ", "SEQ", "UNORDERED", "alone"]))
     n = 1 if kind == "alone" else draw(st.sampled_from([2, 3, 2, 3, 4, 5, 1])) if kind == "SEQ" else draw(st.integers(2, 3))
     n = min(n, most)
