@@ -16,15 +16,18 @@ from dataclasses import dataclass, field, replace
 import hypothesis.strategies as st
 import numpy as np
 import pyarrow as pa
-from hypothesis import event, given
+import pytest
+from hypothesis import HealthCheck, event, given, settings
 
 import keuka
 from keuka.algebra.operators import Operator, Program, Published, Source, inputs, with_inputs
 from keuka.algebra.semantics import Event, evaluate
 from keuka.events.matches import match_ids
+from keuka.kernel import forest
 from keuka.languages.sets import lower_texts
 from keuka.plan.fingerprint import fingerprint
 from keuka.plan.planner import output_names
+from keuka.run import runner
 from keuka.schema import StreamType, TimeAxis
 
 from . import queries, sase_queries
@@ -74,7 +77,7 @@ class RuleText:
 
     @property
     def query(self) -> keuka.Query:
-        return keuka.query(self.text, self.language)
+        return keuka.sase(self.text) if self.language == "sase" else keuka.cel(self.text)
 
     @property
     def behind(self) -> tuple[RuleText, ...]:
@@ -303,10 +306,21 @@ def check_life(life: Life, accepted: Rows, sources: dict[tuple[str, str], Row], 
     check(text, accepted, outcome if life.rule.contributors else without_contributors(outcome), actual)
 
 
-@given(rows(max_events=12), rule_sets(), st.integers(0, 3), st.data())
+def sweep_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What removed rules and past events leave behind is usually swept only when there is much of it."""
+    monkeypatch.setattr(forest, "LEAST_GARBAGE", -1)
+    for least in ("LEAST_CARRIED", "LEAST_STRINGS", "LEAST_TEXT_BYTES"):
+        monkeypatch.setattr(runner, least, 0)
+
+
+@pytest.mark.parametrize("is_eager", [False, True], ids=["swept rarely", "swept at once"])
+@given(streams=rows(max_events=12), rules=rule_sets(), lateness=st.integers(0, 3), data=st.data())
+@settings(suppress_health_check=[*settings.default.suppress_health_check, HealthCheck.function_scoped_fixture])
 def test_rules_that_come_and_go_find_what_the_epochs_of_their_lives_hold(
-    streams: Rows, rules: tuple[RuleText, ...], lateness: int, data: st.DataObject
+    streams: Rows, rules: tuple[RuleText, ...], lateness: int, data: st.DataObject, is_eager: bool, monkeypatch: pytest.MonkeyPatch
 ):
+    if is_eager:
+        sweep_at_once(monkeypatch)
     n = min([rule.most_events for rule in rules])
     history = data.draw(histories(rules, {stream: found[:n] for stream, found in streams.items()}, lateness))
     replay = Replay(rules, lateness)
