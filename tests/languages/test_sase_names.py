@@ -69,3 +69,8 @@ def test_similar_attributes_are_offered():
 def test_unknown_streams_are_all_reported():
     assert [m.span.text for m in mistakes("SEQ(Nothing n, ANY(A, SHELF_READING) s)")] == ["Nothing", "SHELF_READING"]
     assert mistakes("SHELF_READING")[0].help[0] == "did you mean `SHELF-READING`?"
+
+
+@pytest.mark.parametrize("variable", ["x²", "x٣", "$²", "$x²", "x" + "9" * 5000, "$" + "9" * 5000, "xⅣ"])
+def test_digits_that_are_no_position_name_no_component(variable):
+    assert mistake(f"SEQ(A a, B b) WHERE {variable}.x = 1").code == "K204"

@@ -130,3 +130,22 @@ def test_durations_that_are_no_ticks_are_refused(text, stream, message):
 
 def test_units_can_be_names():
     assert names("SELECT s, min FROM (SELECT Price AS s, Volume AS min FROM Stock)") == "s min"
+
+
+@pytest.mark.parametrize("text", ["00000" * 1000 + "1", "-" + "00000" * 1000 + "1"])
+def test_any_number_of_zeros_may_stand_before_an_integer(text):
+    assert constant(text) == (-1 if text.startswith("-") else 1, Type.INTEGER)
+
+
+@pytest.mark.parametrize("unit", ["ſ", "mſ", "mın", "mİn", "wee\u212as", "dayſ", "²", "٣"])
+def test_letters_that_only_resemble_ascii_are_no_units(unit):
+    assert mistake(f"SELECT * FROM FILTER {{DUR < 3 {unit}}} Stock").code in ("K101", "K102")
+
+
+@pytest.mark.parametrize("text", ["ſELECT Name FROM Stock", "SELECT Name FROM Stock UNıON Stock", "SELECT Name LİKE 'a' AS x FROM Stock"])
+def test_letters_that_only_resemble_ascii_make_no_keywords(text):
+    assert mistake(text).code == "K101"
+
+
+def test_a_word_that_resembles_a_keyword_is_a_name():
+    assert names("SELECT Name AS FALſE FROM Stock") == "FALſE"

@@ -43,7 +43,7 @@ def terminals() -> dict[str, st.SearchStrategy[str]]:
         word = terminal.name.removeprefix("values__")
         pattern = terminal.pattern.to_regexp()
         known = {"NAME": NAMES, "DASHED_NAME": [*SHAPES, *SHAPES, "a", "k", "P-1"], "DECORATOR": ["$1.", "$2.", "$."]}
-        if pattern == rf"(?i:{word}\b)":
+        if pattern == rf"(?ai:{word})\b":
             found[terminal.name] = st.sampled_from([f" {word} ", f" {word.lower()} "])
         elif word in known:
             found[terminal.name] = st.sampled_from([f" {name}" for name in known[word]])

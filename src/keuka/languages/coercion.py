@@ -33,7 +33,8 @@ def described(type: Type) -> str:
 
 def integer_literal(digits: str, span: Span) -> Literal:
     """An integer of 64 bits. The length is tested first because Python refuses to convert thousands of digits."""
-    value = int(digits) if len(digits.lstrip("-0")) <= 19 else MAX_TICK + 1
+    significant = digits.lstrip("-0")
+    value = int(significant or "0") * (-1 if digits[0] == "-" else 1) if len(significant) <= 19 else MAX_TICK + 1
     if not -MAX_TICK - 1 <= value <= MAX_TICK:
         help = f"integers reach from {-MAX_TICK - 1} to {MAX_TICK}; with a decimal point it is a double"
         raise QueryError(Diagnostic("K102", "this integer does not fit into 64 bits", span, help=(help,)))

@@ -47,7 +47,7 @@ def parser(path: Path) -> Lark:
 @cache
 def keywords(path: Path) -> frozenset[str]:
     """The words of a language that need backticks to be names: terminals that are matched by their own name."""
-    return frozenset([terminal.name for terminal in parser(path).terminals if terminal.pattern.value == rf"{terminal.name}\b"])
+    return frozenset([terminal.name for terminal in parser(path).terminals if terminal.pattern.value == rf"(?ai:{terminal.name})\b"])
 
 
 def parse_text(grammar: Grammar, source: SourceText, builder: object) -> Any:

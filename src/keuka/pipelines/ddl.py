@@ -28,7 +28,7 @@ TYPES = {
 }
 NAME = r"\s*(?:`([^`]+)`|([A-Za-z_][A-Za-z0-9_]*))"
 TYPE = r"([A-Za-z_]+)\s*(?:\((\d+)(?:\s*,\s*(\d+))?\))?"
-COLUMN = re.compile(rf"{NAME}\s*:?\s+{TYPE}\s*(?:NOT\s+NULL\s*)?", re.IGNORECASE)
+COLUMN = re.compile(rf"{NAME}\s*:?\s+{TYPE}\s*(?:NOT\s+NULL\s*)?", re.IGNORECASE | re.ASCII)
 
 
 # One column as it is written, up to the comma after it. Messages show no smaller part: it could be a part of a secret.

@@ -17,6 +17,7 @@ from keuka.languages.values import Reference
 from keuka.schema import Schema, Type
 
 _POSITION = re.compile(r"\$x?([1-9][0-9]{0,5})")
+_LIKE_A_POSITION = re.compile(r"x([1-9][0-9]{0,5})")
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,8 @@ def component_of(variable: str, span: Span, parts: tuple[Part, ...]) -> Part:
             return part
     known = [part.variable for part in parts]
     help = [*similar(variable, known)]
-    if variable[1:].isdigit() and variable[:1] == "x" and int(variable[1:]) <= len(parts):
+    like_position = _LIKE_A_POSITION.fullmatch(variable)
+    if like_position is not None and int(like_position[1]) <= len(parts):
         help = [f"by position it is `${variable}`"]
     elif variable in [name.text for part in parts for name in part.component.types]:
         help = [f"that is a type; give it a variable, `{variable} a`, and write `a.`"]
