@@ -17,7 +17,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from keuka.diagnostics import SURROGATE
 from keuka.errors import DataError, data_error
+from keuka.events.delivery import QUERY, QUERY_TYPE
+from keuka.events.frontiers import BEGINNING, INFINITE
 from keuka.schema import Type, attribute_of
 
 VERSION = 1
@@ -90,15 +93,21 @@ def to_bytes(checkpoint: Checkpoint) -> bytes:
 
 def from_bytes(data: bytes) -> Checkpoint:
     sections = unpack(data)
-    try:
-        checkpoint = _checkpoint(json.loads(sections["engine"]), sections)
-        for rule in checkpoint.rules:
-            _require(-(2**63) <= rule.since < 2**63, "a rule begins at no time")
-        for stream in checkpoint.streams:
-            _check_stream(stream)
-        return checkpoint
-    except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, OSError, RecursionError, pa.ArrowException) as error:
-        raise damaged(f"its sections do not fit together: {error!r}") from error
+    facts = _json(_section(sections, "engine"))
+    rules = [_rule(rule, _section(sections, f"rule/{i}/tables")) for i, rule in enumerate(_list(facts, "rules"))]
+    streams = [_stream(stream, i, sections) for i, stream in enumerate(_list(facts, "streams"))]
+    for kind, names in (("rules", [rule.name for rule in rules]), ("streams", [stream.name for stream in streams])):
+        require(len(set(names)) == len(names), f"two {kind} have one name")
+    return Checkpoint(
+        time=_frontier(facts, "time"),
+        promised=_frontier(facts, "promised"),
+        rules=tuple(rules),
+        streams=tuple(streams),
+        kernel=tuple(
+            [(name.removeprefix(_KERNEL), _table(name, content)) for name, content in sections.items() if name.startswith(_KERNEL)]
+        ),
+        found=tuple([_found(name, content) for name, content in sections.items() if name.startswith("found/")]),
+    )
 
 
 # What of a rule and of a stream goes into the JSON section; the rest are sections of their own.
@@ -122,60 +131,136 @@ def _facts(checkpoint: Checkpoint) -> dict[str, Any]:
     }
 
 
-def _checkpoint(facts: dict[str, Any], sections: Mapping[str, bytes]) -> Checkpoint:
-    return Checkpoint(
-        time=int(facts["time"]),
-        promised=int(facts["promised"]),
-        rules=tuple([_rule(rule, sections[f"rule/{i}/tables"]) for i, rule in enumerate(facts["rules"])]),
-        streams=tuple([_stream(stream, i, sections) for i, stream in enumerate(facts["streams"])]),
-        kernel=tuple([(name.removeprefix(_KERNEL), _table(content)) for name, content in sections.items() if name.startswith(_KERNEL)]),
-        found=tuple([_table(content) for name, content in sections.items() if name.startswith("found/")]),
-    )
-
-
-def _rule(facts: dict[str, Any], tables: bytes) -> RuleState:
-    if facts["is_loaded"] is not bool(tables):
-        raise ValueError("the tables of a rule are missing")
+def _rule(facts: Any, tables: bytes) -> RuleState:
+    require(_bool(facts, "is_loaded") is bool(tables), "the tables of a rule are missing")
+    texts = _list(facts, "texts")
+    require(bool(texts) and all(_are_texts(text) and len(text) == 2 for text in texts), "a rule has no text")
+    outputs, params = _fact(facts, "outputs"), _fact(facts, "params")
+    require(outputs is None or (_are_texts(outputs) and bool(outputs)), "the outputs of a rule are none")
+    require(isinstance(params, dict) and _are_texts(list(params)), "the parameters of a rule are none")
     return RuleState(
-        **{name: facts[name] for name in _RULE if name not in ("texts", "outputs")},
-        texts=tuple([(str(name), str(text)) for name, text in facts["texts"]]),
-        outputs=None if facts["outputs"] is None else tuple(facts["outputs"]),
-        params={name: _read(value) for name, value in facts["params"].items()},
+        name=_text(facts, "name"),
+        language=_text(facts, "language"),
+        texts=tuple([(name, text) for name, text in texts]),
+        params={name: _read(value) for name, value in params.items()},
+        outputs=None if outputs is None else tuple(outputs),
+        contributors=_bool(facts, "contributors"),
+        since=_number(facts, "since", -(2**63), 2**63 - 1),
+        is_bounded=_bool(facts, "is_bounded"),
+        n_matches=_count(facts, "n_matches"),
         tables=tables,
     )
 
 
-def _stream(facts: dict[str, Any], i: int, sections: Mapping[str, bytes]) -> StreamState:
-    return StreamState(
-        **{name: facts[name] for name in _STREAM if name not in ("time", "wanted")},
-        time=tuple(facts["time"]),
-        wanted=tuple(facts["wanted"]),
-        schema=pa.ipc.read_schema(pa.py_buffer(sections[f"stream/{i}/schema"])),
-        held=_table(sections[f"stream/{i}/held"]),
-        held_rows=_table(sections[f"stream/{i}/held_rows"]),
-        late=_table(sections[f"stream/{i}/late"]),
+def _stream(facts: Any, i: int, sections: Mapping[str, bytes]) -> StreamState:
+    time, wanted = _list(facts, "time"), _list(facts, "wanted")
+    require(_are_texts(time) and len(time) in (1, 2), "the time of a stream is none")
+    require(_are_texts(wanted), "the name of a column is not text")
+    parts = {part: f"stream/{i}/{part}" for part in ("held", "held_rows", "late")}
+    stream = StreamState(
+        name=_text(facts, "name"),
+        time=tuple(time),
+        lateness=_number(facts, "lateness", 0, 2**63 - 1),
+        id=None if _fact(facts, "id") is None else _text(facts, "id"),
+        unit=None if _fact(facts, "unit") is None else _text(facts, "unit"),
+        frontier=_frontier(facts, "frontier"),
+        n_rows=_count(facts, "n_rows"),
+        n_late=_count(facts, "n_late"),
+        wanted=tuple(wanted),
+        schema=_schema(_section(sections, f"stream/{i}/schema")),
+        **{part: _table(name, _section(sections, name)) for part, name in parts.items()},
     )
+    _check_stream(stream)
+    return stream
 
 
 def _check_stream(stream: StreamState) -> None:
     """What waits must be rows of the stream, each with its number."""
     names = stream.schema.names
-    _require(stream.held.column_names == names and stream.late.column_names == names, "rows that wait have other columns")
-    _require({*stream.wanted, *stream.time, *([] if stream.id is None else [stream.id])} <= set(names), "a column is missing")
+    require(len(set(names)) == len(names), "two columns have one name")
+    require(stream.held.column_names == names and stream.late.schema.equals(stream.schema), "rows that wait have other columns")
+    require({*stream.wanted, *stream.time, *([] if stream.id is None else [stream.id])} <= set(names), "a column is missing")
     for name in stream.wanted:
         attribute, arrow = attribute_of(name, stream.schema.field(name).type), stream.held.schema.field(name).type
         is_text = attribute.type is Type.STRING and attribute_of(name, arrow).type is Type.STRING
-        _require(is_text or attribute.type is Type.OTHER or arrow.equals(attribute.arrow), "a column is not in its canonical type")
+        require(is_text or attribute.type is Type.OTHER or arrow.equals(attribute.arrow), "a column is not in its canonical type")
     numbers = stream.held_rows
-    _require(numbers.num_columns == 1 and numbers.num_rows == stream.held.num_rows, "rows that wait have no numbers")
-    _require(pa.types.is_int64(numbers.column(0).type) and numbers.column(0).null_count == 0, "the number of a row is none")
-    # Frontiers may lie one tick behind the last.
-    _require(all(-(2**63) <= n <= 2**63 for n in (stream.frontier, stream.lateness, stream.n_rows, stream.n_late)), "a count is none")
+    require(numbers.num_columns == 1 and numbers.num_rows == stream.held.num_rows, "rows that wait have no numbers")
+    require(pa.types.is_int64(numbers.column(0).type) and numbers.column(0).null_count == 0, "the number of a row is none")
 
 
-def _require(condition: bool, what: str) -> None:
+def _found(name: str, content: bytes) -> pa.Table:
+    """Matches as `Delivery.pending` gives them: whose they are in front, and their times at the end."""
+    table = _table(name, content)
+    names = table.column_names
+    require(names[:1] == [QUERY] and table.schema.field(0).type.equals(QUERY_TYPE), "matches do not say whose they are")
+    require(len(set(names)) == len(names) and {"_start", "_end"} <= {*names}, "matches have no time")
+    for column in (QUERY, "_start", "_end"):
+        require(table.column(column).null_count == 0, f"matches have no `{column}`")
+    return table
+
+
+# -- what JSON and Arrow hold, of the kind that is expected there ------------------------------------------------------------
+
+
+def require(condition: bool, what: str) -> None:
+    """K519 with what was found, unless the condition holds."""
     if not condition:
-        raise ValueError(what)
+        raise damaged(what)
+
+
+def _section(sections: Mapping[str, bytes], name: str) -> bytes:
+    require(name in sections, f"section `{name}` is missing")
+    return sections[name]
+
+
+def _json(content: bytes) -> Any:
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise damaged(f"section `engine` is not JSON: {error}") from error
+
+
+def _fact(facts: Any, name: str) -> Any:
+    require(isinstance(facts, dict) and name in facts, f"`{name}` is missing")
+    return facts[name]
+
+
+def _list(facts: Any, name: str) -> list[Any]:
+    value = _fact(facts, name)
+    require(isinstance(value, list), f"`{name}` is not a list")
+    return list(value)
+
+
+def _bool(facts: Any, name: str) -> bool:
+    value = _fact(facts, name)
+    require(isinstance(value, bool), f"`{name}` is neither true nor false")
+    return bool(value)
+
+
+def _text(facts: Any, name: str) -> str:
+    value = _fact(facts, name)
+    require(_are_texts([value]), f"`{name}` is not text")
+    return str(value)
+
+
+def _are_texts(values: Any) -> bool:
+    """JSON can write half a character, which no text can hold."""
+    return isinstance(values, list) and all(isinstance(value, str) and not SURROGATE.search(value) for value in values)
+
+
+def _number(facts: Any, name: str, least: int, most: int) -> int:
+    value = _fact(facts, name)
+    require(isinstance(value, int) and not isinstance(value, bool) and least <= value <= most, f"`{name}` is no number that it can be")
+    return int(value)
+
+
+def _count(facts: Any, name: str) -> int:
+    return _number(facts, name, 0, 2**62)  # with room for what is still to be counted
+
+
+def _frontier(facts: Any, name: str) -> int:
+    return _number(facts, name, BEGINNING, INFINITE)
 
 
 def _ipc(table: pa.Table) -> bytes:
@@ -185,13 +270,37 @@ def _ipc(table: pa.Table) -> bytes:
     return bytes(sink.getvalue().to_pybytes())
 
 
-def _table(content: bytes) -> pa.Table:
-    table = pa.ipc.open_stream(content).read_all()
-    table.validate(full=True)
-    # Arrow reads types for which pyarrow has no arrays: a KeyError here, not when the column is first used.
-    for batch in table.to_batches():
-        _ = batch.columns
-    return table
+# What Arrow raises for bytes that it cannot read: OSError for a file that ends too early, KeyError and NotImplementedError for types
+# that Arrow knows and pyarrow has no class for, UnicodeDecodeError for names.
+_UNREADABLE = (pa.ArrowException, OSError, KeyError, NotImplementedError, UnicodeDecodeError)
+
+
+def _schema(content: bytes) -> pa.Schema:
+    try:
+        schema = pa.ipc.read_schema(pa.py_buffer(content))
+        schema.empty_table()
+        return _with_names(schema)
+    except _UNREADABLE as error:
+        raise damaged(f"the columns of a stream cannot be read: {error!r}") from error
+
+
+def _table(name: str, content: bytes) -> pa.Table:
+    try:
+        table = pa.ipc.open_stream(content).read_all()
+        table.validate(full=True)
+        for batch in table.to_batches():
+            _ = batch.columns  # a type without arrays is found here, not when the column is first used
+        _with_names(table.schema)
+        return table
+    except _UNREADABLE as error:
+        raise damaged(f"section `{name}` cannot be read: {error!r}") from error
+
+
+def _with_names(schema: pa.Schema) -> pa.Schema:
+    """Names and zones are decoded only when somebody looks at them."""
+    for field in schema:
+        _ = field.name, str(field.type)
+    return schema
 
 
 # -- values of parameters ----------------------------------------------------------------------------------------------------
@@ -210,18 +319,22 @@ def _written(value: Any) -> list[Any]:
     return ["float", value.hex()] if isinstance(value, float) else ["plain", value]
 
 
-def _read(written: list[Any]) -> object:
+def _read(written: Any) -> object:
+    require(isinstance(written, list) and len(written) == 2, "a parameter has no value")
     kind, value = written
-    if kind == "timedelta":
-        return timedelta(*value)
     if kind == "plain":
         return value
-    known: dict[str, Callable[[str], object]] = {
+    known: dict[str, Callable[[Any], object]] = {
         "datetime": datetime.fromisoformat,
         "date": date.fromisoformat,
+        "timedelta": lambda parts: timedelta(*parts),
         "float": float.fromhex,
     }
-    return known[kind](value)
+    require(isinstance(kind, str) and kind in known, "a parameter is of no kind")
+    try:
+        return known[kind](value)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise damaged(f"a parameter is no {kind}: {value!r}") from error
 
 
 # -- the container -----------------------------------------------------------------------------------------------------------

@@ -83,12 +83,13 @@ def take(runner: Runner, keys: pa.StructArray | None = None) -> Sections:
 def put(runner: Runner, sections: Sections) -> None:
     """Add the state of another runner. What belongs to states that this one does not have is left out.
 
-    ValueError, KeyError or an Arrow exception if the sections do not fit together; then nothing has changed.
+    ValueError or an Arrow exception if the sections do not fit together; then nothing has changed.
     """
     tables = dict(sections)
     _require(len(tables) == len(sections), "two sections have one name")
     numbers = {name: _Renumbering.of(runner, name, tables) for name in runner.streams}
     handles = _new_handles(runner, tables, numbers)
+    _require("nodes" in tables, "there are no nodes")
     nodes, times = _new_nodes(runner, tables, numbers), _node_times(tables["nodes"])
     machine = runner.machines[0]
     arriving: dict[int, Int64Array] = {}
@@ -102,7 +103,7 @@ def put(runner: Runner, sections: Sections) -> None:
             arriving[state] = rows
     stacks = _arriving_stacks(runner, tables, handles, len(nodes))
     held = [(column, table) for section, table in sections if (column := _column_of(runner, section)) is not None]
-    restored = [(column, _renumbered(table, numbers[column.stream])) for column, table in held]
+    restored = [(column, _renumbered(column, table, numbers[column.stream])) for column, table in held]
     for column, table in restored:
         column.carried.restore(table)
     for name, renumbering in numbers.items():
@@ -198,7 +199,7 @@ def _to_rows(runner: Runner, state: int, table: pa.Table, handles: Callable[[Int
     rows = _slots_of(runner, _layout(runner, state), table, handles)
     for i, name in enumerate(_HEADER):
         if name != "mark":
-            rows[:, i] = _whole(table.column(name))
+            rows[:, i] = _whole(_column(table, name))
     return rows
 
 
@@ -208,7 +209,7 @@ def _slots_of(runner: Runner, layout: _Layout, table: pa.Table, handles: Callabl
     rows = np.zeros((n, layout.n_header + n_slots + (n_slots + 7) // 8), np.int64)
     flags = np.zeros((n, 8 * ((n_slots + 7) // 8)), np.uint8)
     for value, slot in layout.identities.items():
-        column = _combined(table.column(_slot_name(value)))
+        column = _combined(_column(table, _slot_name(value)))
         valid = validity(column)
         if valid is not None:
             flags[:, slot] = valid ^ np.uint8(1)
@@ -233,6 +234,11 @@ def _to_words(runner: Runner, column: pa.Array, type_: int, valid: ByteArray | N
         _require(pa.types.is_float64(column.type), "a double is none")
         return np.ascontiguousarray(column.fill_null(0.0).to_numpy(zero_copy_only=False)).view(np.int64)
     return _whole(column.fill_null(0))
+
+
+def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
+    _require(table.column_names.count(name) == 1, f"a column `{name}` is missing, or there are two")
+    return table.column(name)
 
 
 def _whole(column: pa.Array | pa.ChunkedArray) -> Int64Array:
@@ -335,9 +341,9 @@ def _arriving_stacks(
                 continue
             rows = _slots_of(runner, layout, table, handles)
             for name in _KEPT:
-                rows[:, _EVENT.index(name)] = _whole(table.column(name))
+                rows[:, _EVENT.index(name)] = _whole(_column(table, name))
             if _is_keyed(runner, number, component):
-                column = _combined(table.column("key"))
+                column = _combined(_column(table, "key"))
                 has_key = rows[:, _TAG] & _WITHOUT_KEY == 0
                 valid = validity(column)
                 _require(bool((has_key == (True if valid is None else valid.astype(bool))).all()), "a key is null")
@@ -387,19 +393,21 @@ def _nodes_table(runner: Runner, nodes: Int64Array, times: Int64Array) -> pa.Tab
 
 
 def _node_times(table: pa.Table) -> Int64Array:
-    return np.ascontiguousarray(np.column_stack([_whole(table.column(name)) for name in ("start", "end")]))
+    return np.ascontiguousarray(np.column_stack([_whole(_column(table, name)) for name in ("start", "end")]))
 
 
 def _check_identities(runner: Runner, stream: str, tables: Mapping[str, pa.Table], events: Int64Array) -> None:
     """Everything that is known of an event must be there for all of these."""
     for part in runner.contributors.identities[stream].columns:
-        _require(bool(np.isin(events, _whole(tables[f"event/{stream}/{part}"].column("number"))).all()), "an event is missing")
+        table = tables.get(f"event/{stream}/{part}")
+        _require(table is not None and bool(np.isin(events, _whole(_column(table, "number"))).all()), "an event is missing")
 
 
 def _new_nodes(runner: Runner, tables: Mapping[str, pa.Table], numbers: Mapping[str, _Renumbering]) -> Int64Array:
     """Nodes with this runner's numbers of streams and events."""
     table = tables["nodes"]
-    nodes = np.column_stack([_whole(table.column(name)) for name in ("left", "right", "tag")])
+    nodes = np.column_stack([_whole(_column(table, name)) for name in ("left", "right", "tag")])
+    _require(pa.types.is_string(_column(table, "stream").type), "the name of a stream is not text")
     names = np.array(table.column("stream").to_pylist(), dtype=object)
     leaves = nodes[:, 0] <= -2
     _require(len(nodes) == 0 or nodes[~leaves, 0].min(initial=0) >= -1, "a node is none")
@@ -424,8 +432,8 @@ class _Renumbering:
     @staticmethod
     def of(runner: Runner, name: str, tables: Mapping[str, pa.Table]) -> _Renumbering:
         parts = [tables[section] for section in tables if section.startswith("event/") and section.split("/", 2)[1] == name]
-        parts += [tables[section] for section in tables if section.startswith("value/") and json.loads(section[6:])[0] == name]
-        numbers = [_whole(part.column("number")) for part in parts]
+        parts += [tables[section] for section in tables if section.startswith("value/") and _value_of(section)[0] == name]
+        numbers = [_whole(_column(part, "number")) for part in parts]
         return _Renumbering(np.unique(np.concatenate([np.empty(0, np.int64), *numbers])), runner.n_seen[name])
 
     def new(self, numbers: Int64Array) -> Int64Array:
@@ -439,10 +447,10 @@ def _new_handles(runner: Runner, tables: Mapping[str, pa.Table], numbers: Mappin
     carriers = {}
     for section in tables:
         if section.startswith("value/"):
-            name, column, carrier = json.loads(section[6:])
+            name, column, carrier = _value_of(section)
             if (name, column) in runner.carriers:
-                held = _whole(tables[section].column("number"))
-                carriers[int(carrier)] = (runner.carriers[name, column], numbers[name], held)
+                held = _whole(_column(tables[section], "number"))
+                carriers[carrier] = (runner.carriers[name, column], numbers[name], held)
 
     def new(handles: Int64Array) -> Int64Array:
         found = np.zeros(len(handles), np.int64)
@@ -461,16 +469,29 @@ def _new_handles(runner: Runner, tables: Mapping[str, pa.Table], numbers: Mappin
 class _Column:
     stream: str
     carried: CarriedColumn
+    is_known: bool = False  # is there a value for every event?
+
+
+def _value_of(section: str) -> tuple[str, str, int]:
+    """What the name of a section of values says: the stream, the column, and the number of the carrier."""
+    try:
+        said = json.loads(section[6:])
+    except RecursionError:
+        said = None
+    _require(isinstance(said, list) and [type(part) for part in said] == [str, str, int], "values have no column")
+    return said[0], said[1], said[2]
 
 
 def _column_of(runner: Runner, section: str) -> _Column | None:
     """Where a section of values belongs; None if nobody wants them here."""
     if section.startswith("event/"):
-        _, name, part = section.split("/", 2)
+        _, name, *part = section.split("/", 2)
         if name in runner.streams:
-            return _Column(name, runner.contributors.identities[name].columns[part])
+            columns = runner.contributors.identities[name].columns
+            _require(len(part) == 1 and part[0] in columns, "what is known of events has no name")
+            return _Column(name, columns[part[0]], is_known=part[0] != "text")
     if section.startswith("value/"):
-        name, column, _ = json.loads(section[6:])
+        name, column, _ = _value_of(section)
         if (name, column) in runner.carriers:
             return _Column(name, runner.carried[runner.carriers[name, column]])
     return None
@@ -481,10 +502,11 @@ def _some_of(column: CarriedColumn, numbers: Int64Array) -> pa.Table:
     return pa.table({"number": pa.array(kept), "value": column.take(kept)})
 
 
-def _renumbered(table: pa.Table, numbers: _Renumbering) -> pa.Table:
-    new = numbers.new(_whole(table.column("number")))
+def _renumbered(column: _Column, table: pa.Table, numbers: _Renumbering) -> pa.Table:
+    new, values = numbers.new(_whole(_column(table, "number"))), _column(table, "value")
     _require(bool((np.diff(new) > 0).all()), "events are not in order")
-    return pa.table({"number": pa.array(new), "value": table.column("value")})
+    _require(not column.is_known or values.null_count == 0, "an event has no id")
+    return pa.table({"number": pa.array(new), "value": values})
 
 
 def _require(condition: bool, what: str) -> None:
