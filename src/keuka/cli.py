@@ -174,7 +174,7 @@ def match(
 
     began = time.perf_counter()
     allowed = Limits(**limits)
-    every = Path(arguments.query).is_dir() and output is None
+    every = os.path.isdir(arguments.query) and output is None
     prepared = prepare(arguments, outputs=None if every else () if output is None else (output,), contributors=contributors)
     names = [columns.name for columns in prepared.tables.outputs]
     if out is not None and len(names) > 1:

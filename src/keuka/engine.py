@@ -23,7 +23,7 @@ from keuka.events.clocks import seconds_of, tick_of
 from keuka.events.delivery import Matches
 from keuka.events.files import place
 from keuka.events.frontiers import INFINITE
-from keuka.events.intake import memory_table
+from keuka.events.intake import empty_table, memory_table
 from keuka.events.sources import OpenStream, Stream, open_stream
 from keuka.query import Query, described
 from keuka.query import query as as_query
@@ -188,10 +188,11 @@ class Engine:
             live = self._live
             if live.is_full:
                 live.check_room(stream)
-            if stream not in live.streams:
-                data = self._meet(stream, data)
             try:
-                live.take(stream, data)
+                if stream in live.streams:
+                    live.take(stream, data)
+                else:
+                    self._meet(stream, data)
                 live.run()
             except BaseException as error:
                 self._note(error)
@@ -276,7 +277,7 @@ class Engine:
 
     def _declared(self, name: str, data: Any) -> OpenStream:
         stream = described(name, data, self._said)
-        table = stream.data.empty_table() if isinstance(stream.data, pa.Schema) else memory_table(name, stream.data, stream.time)
+        table = empty_table(name, stream.data) if isinstance(stream.data, pa.Schema) else memory_table(name, stream.data, stream.time)
         if table.num_rows:
             problem = f"a declared stream has no events yet, but this table has {table.num_rows:,} rows"
             raise data_error("K512", problem, "declare the schema or an empty table, and `push` the rows", where=place(name, None))
@@ -293,11 +294,10 @@ class Engine:
             raise QueryError(Diagnostic("K306", problem, help=("push under another name",)))
         return open_stream(name, stream)
 
-    def _meet(self, name: str, data: Any) -> pa.Table:
-        """The first batch of a stream says what its columns are; then the rules that waited for it can be planned.
+    def _meet(self, name: str, data: Any) -> None:
+        """Takes the first batch of a stream, which says what its columns are; then the rules that waited for it can be planned.
 
-        Returns the batch as a table: what another library exports may be readable only once. If a rule does not fit the stream, nothing
-        has changed: the rule or the batch may be the wrong one.
+        If a rule does not fit the stream, or a value does not fit its column, nothing has changed: the next batch may have other columns.
         """
         stream = described(name, data, self._said)
         table = memory_table(name, stream.data, stream.time)
@@ -318,15 +318,17 @@ class Engine:
                     findings[-1] = replace(findings[-1], help=(*findings[-1].help, last))
             if findings:
                 raise QueryError(*findings)
+            # The table, because what another library exports may be readable only once.
+            live.take(name, table)
         except BaseException:
             for begun_name in reversed(begun):
                 live.unload(begun_name)
             live.close(name)
+            live.is_in_doubt = False
             raise
         read = {other for rule in self._rules.values() for other in rule.streams}
         if read and name not in read and similar(name, read):
             log.warning("no rule reads `%s`, of which events were pushed; %s", name, similar(name, read)[0])
-        return table
 
     def _known(self, name: str) -> str:
         if name not in self._live.streams:

@@ -412,8 +412,14 @@ def prepare(
 
 def _identity(stream: OpenStream) -> object:
     """All of a stream that can change what a query is compiled to."""
-    columns = tuple([(a.name, a.type, a.arrow) for a in stream.type.schema.attributes])
+    columns = tuple([(a.name, a.type, _type_identity(a.arrow)) for a in stream.type.schema.attributes])
     return stream.name, columns, stream.type.axis.tick_us, stream.type.axis.arrow
+
+
+def _type_identity(arrow: pa.DataType) -> object:
+    """Types that are defined in Python cannot be hashed unless their authors thought of it."""
+    is_extension = isinstance(arrow, pa.BaseExtensionType)
+    return pa.schema([pa.field("", arrow)]).serialize().to_pybytes() if is_extension else arrow
 
 
 def _values(params: object) -> object:

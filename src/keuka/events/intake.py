@@ -218,17 +218,31 @@ def _is_loose(arrow: pa.DataType) -> bool:
     return bool(pa.types.is_dictionary(arrow) or pa.types.is_string_view(arrow))
 
 
+def empty_table(name: str, schema: pa.Schema) -> pa.Table:
+    """A table without rows. An engine has one of each stream and of each result, and Arrow has types that it cannot make one of."""
+    for field in schema:
+        try:
+            pa.schema([field]).empty_table()
+            hash(field.type)  # results of one schema are one table
+        except (pa.ArrowException, TypeError):
+            raise _unfit_type(name, field, "Arrow has no empty column of it, or cannot compare it") from None
+    return schema.empty_table()
+
+
 def _check_types(stream: OpenStream, schema: pa.Schema) -> None:
     """Refuses types whose rows Arrow can neither join nor reorder, before any of them has to wait."""
+    empty_table(stream.name, schema)
     for field in schema:
         try:
             row = joinable(pa.nulls(1, field.type))
             pa.concat_arrays([row, row]).take(pa.array([1, 0]))
         except pa.ArrowException:
-            problem = f"a column of type {field.type} cannot wait for its time: Arrow cannot reorder it"
-            raise data_error(
-                "K512", problem, "convert the column, or leave it out", where=place(stream.name, None, None, field.name)
-            ) from None
+            raise _unfit_type(stream.name, field, "Arrow cannot reorder it") from None
+
+
+def _unfit_type(name: str, field: pa.Field, reason: str) -> DataError:
+    problem = f"a column of type {field.type} cannot wait for its time: {reason}"
+    return data_error("K512", problem, "convert the column, or leave it out", where=place(name, None, None, field.name))
 
 
 def _needs_conversion(arrow: pa.DataType, attribute: Attribute) -> bool:

@@ -162,7 +162,7 @@ def opened(path: str) -> Iterator[IO[bytes]]:
         yield sys.stdout.buffer
         return
     target = Path(path)
-    special = target.exists() and not target.is_file()  # a pipe or a device cannot be moved to
+    special = os.path.exists(target) and not os.path.isfile(target)  # a pipe or a device cannot be moved to
     place = target if special else target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         file = place.open("wb")

@@ -181,7 +181,18 @@ def _schema(arrow: pa.Schema, where: str) -> Schema:
     if twice is not None:
         raise data_error("K512", f"two columns have the name `{twice}`", "rename one of them", where=where)
     values = [f.type.value_type if pa.types.is_dictionary(f.type) else f.type for f in arrow]
+    for name, value in zip(names, values, strict=True):
+        _check_zone(name, value, where)
     return schema_of(pa.schema(zip(names, [pa.string() if pa.types.is_null(v) else v for v in values], strict=True)))
+
+
+def _check_zone(name: str, arrow: pa.DataType, where: str) -> None:
+    """A zone is decoded when it is first looked at."""
+    try:
+        _ = arrow.tz if pa.types.is_timestamp(arrow) else None
+    except UnicodeDecodeError:
+        problem = f"the time zone of column `{name}` is not UTF-8"
+        raise data_error("K514", problem, "convert the column to a zone such as `Europe/Paris`", where=where) from None
 
 
 def read(opened: OpenStream, columns: Sequence[str], chunk_rows: int = BATCH_ROWS) -> Iterator[tuple[Int64Array, pa.RecordBatch]]:

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from keuka.diagnostics import Diagnostic, SourceText, listing, similar
 from keuka.errors import DataError, KeukaError, PipelineError, QueryError
+from keuka.events.files import is_possible
 from keuka.events.sources import Stream, open_stream
 from keuka.events.tables import Files
 from keuka.languages.sets import LANGUAGES, Text
@@ -38,6 +39,8 @@ NO_FILE, NO_STREAM = "K513", "K505"
 # Formats whose paths are names of files; those of others mean what they like.
 OF_FILES = (*FILE_FORMATS, "orc", "text", "avro", "xml")
 URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+# In bytes. Systems allow 255 and 4,095, and while a directory is written it has a longer name than its own.
+LONGEST_NAME, LONGEST_PATH = 200, 3_800
 # What readers without Spark do anyway; other options they do not have.
 ALWAYS = {("header", "true"), ("inferschema", "true"), ("multiline", "true"), ("mode", "failfast")}
 
@@ -324,7 +327,7 @@ class _Checker:
     def one_name(self, path: str) -> str:
         """One of the many names of a path; patterns are resolved up to their first wildcard."""
         local = local_path(path, self.here)
-        return path if local is None else os.path.realpath(local)
+        return path if local is None or not is_possible(local) else os.path.realpath(local)
 
     def check_paths(self, streams: Mapping[str, Input], sinks: tuple[Sink, ...]) -> None:
         """No sink may take the place of something that is read, or of another sink."""
@@ -343,6 +346,14 @@ class _Checker:
                 if any(_overlap(target, self.one_name(path)) for path in stream.all_paths):
                     self.note("K606", f"the sink would write to what stream `{name}` reads", place, "name another directory")
             local = local_path(sink.path, self.here)
+            if local is not None and not is_possible(local):
+                self.note("K603", f"the path of the sink, {sink.path!a}, cannot be one: a path is text without NUL", place)
+                continue
+            longest = "" if local is None else max(local.split("/"), key=_n_bytes)
+            if _n_bytes(longest) > LONGEST_NAME or _n_bytes(local or "") > LONGEST_PATH:
+                problem = f"the path of the sink is too long: it has {_n_bytes(local or '')} bytes, and a name in it {_n_bytes(longest)}"
+                self.note("K603", problem, place, f"at most {LONGEST_PATH} bytes are allowed, and {LONGEST_NAME} for the name of a directory")
+                continue
             if local is None or not os.path.exists(local):
                 continue
             if _inside(os.path.abspath(self.pipeline.folder), local):
@@ -356,6 +367,10 @@ class _Checker:
                     place,
                     'say what is to be done: `mode = "overwrite"` or `mode = "append"`',
                 )
+
+
+def _n_bytes(name: str) -> int:
+    return len(name.encode(errors="replace"))
 
 
 def _overlap(sink: str, read: str) -> bool:
@@ -377,4 +392,5 @@ def _over_connect() -> bool:
 
 def empty_tables(bound: Bound, schemas: Mapping[str, pa.Schema]) -> dict[str, pa.Table]:
     """Streams without rows, for a look at the queries alone."""
-    return {name: schemas[name].empty_table() for name in bound.streams}
+    # Not `empty_table`, which fails for types that can pass through a query.
+    return {name: pa.table([pa.nulls(0, f.type) for f in schemas[name]], schema=schemas[name]) for name in bound.streams}
