@@ -158,7 +158,7 @@ def valid_cel(random: Random) -> str:
         f"FROM {stream()} NEXT {{$1.{of} = $2.{of} AND {condition('$1.', '$2.')} AND DUR < {random.randrange(9)}}} {stream()}",
         f"FROM (FROM FILTER {{{condition('')}}} S) UNION S PUBLISH P; SELECT n_1, n FROM P NEXT {{$2.k = $1.k}} P",
         f"SELECT * FROM (SELECT *, 1 AS cnt FROM S) FOLD {{$2.k = $.k, {condition('$1.', '$2.')}, $.cnt + 1 AS cnt}} S",
-        f"SELECT n, cnt FROM FILTER {{cnt > 1}} ((SELECT *, 1 AS cnt FROM T) FOLD {{TRUE, $2.x > $.x, $.cnt + 1 AS cnt}} T)",
+        "SELECT n, cnt FROM FILTER {cnt > 1} ((SELECT *, 1 AS cnt FROM T) FOLD {TRUE, $2.x > $.x, $.cnt + 1 AS cnt} T)",
     ]
     return random.choice(texts)
 

@@ -119,6 +119,7 @@ class Component:
     negated: bool = False
 
 
+MOST_FEEDS = 64  # streams that the components of a sequence read, each as often as it is read
 MOST_ALTERNATIVES = 64  # of a sequence: the kernel keeps them as the bits of a word
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence as List
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from keuka.algebra.operators import MOST_ALTERNATIVES, Filter, Map, Operator, Published, Sequence, Source, Union
+from keuka.algebra.operators import MOST_ALTERNATIVES, MOST_FEEDS, Filter, Map, Operator, Published, Sequence, Source, Union
 from keuka.automaton.build import n_leaves, stream_name
 from keuka.automaton.model import Bind, Keep, Step
 from keuka.diagnostics import Diagnostic
@@ -22,7 +22,6 @@ from keuka.expressions import FIRST, Call, Column, Expression, can_fail, sides, 
 from keuka.schema import MAX_TICK, Schema, Type
 
 EVERY = -1  # in place of an alternative: all of them
-MOST_FEEDS = 64
 
 
 @dataclass(frozen=True)

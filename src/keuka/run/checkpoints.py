@@ -180,7 +180,8 @@ def _check_stream(stream: StreamState) -> None:
     require(len(set(names)) == len(names), "two columns have one name")
     require(stream.held.column_names == names and stream.late.schema.equals(stream.schema), "rows that wait have other columns")
     require({*stream.wanted, *stream.time, *([] if stream.id is None else [stream.id])} <= set(names), "a column is missing")
-    for name in stream.wanted:
+    # Where no row waits, columns have the types they are pushed in.
+    for name in stream.wanted if stream.held.num_rows else ():
         attribute, arrow = attribute_of(name, stream.schema.field(name).type), stream.held.schema.field(name).type
         is_text = attribute.type is Type.STRING and attribute_of(name, arrow).type is Type.STRING
         require(is_text or attribute.type is Type.OTHER or arrow.equals(attribute.arrow), "a column is not in its canonical type")

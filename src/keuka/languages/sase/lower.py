@@ -31,7 +31,7 @@ from keuka.languages.sase.conditions import Place, expression_of, formula_of
 from keuka.languages.sase.context import Context, Lowered, Part
 from keuka.languages.sase.output import lower_return, sequence_schema
 from keuka.languages.sase.scopes import Found, in_component, in_where
-from keuka.languages.sase.shape import check_equivalences, check_negations, check_variables, window_of
+from keuka.languages.sase.shape import check_equivalences, check_negations, check_size, check_variables, window_of
 from keuka.languages.values import Parameter
 from keuka.schema import StreamType
 
@@ -87,6 +87,8 @@ def _needs(query: syntax.Query, published: Publications[syntax.Query]) -> list[t
 
 
 def _query(query: syntax.Query, context: Context) -> Lowered | None:
+    if not check_size(query, context):
+        return None
     parts = read_components(query, context)
     is_clear = check_variables(query, context) and check_equivalences(query, context)
     if parts is None or not is_clear:

@@ -6,6 +6,7 @@ import itertools
 import logging
 import re
 
+from keuka.algebra.operators import MOST_FEEDS
 from keuka.diagnostics import Diagnostic
 from keuka.errors import QueryError
 from keuka.expressions import Column, Literal
@@ -41,6 +42,15 @@ def check_negations(query: syntax.Query, context: Context) -> None:
         message = "a sequence that ends in an absence needs a window"
         help = "add a window, for example `WITHIN 12 hours`"
         context.note("K304", message, query.components[-1].span, "nothing says when to stop waiting", help)
+
+
+def check_size(query: syntax.Query, context: Context) -> bool:
+    """Are there no more components than can be planned? Said here: an equivalence test of n components is n * n comparisons."""
+    n_types = sum([len(component.types) for component in query.components])
+    if n_types > MOST_FEEDS:
+        message = f"the sequence reads its streams more than {MOST_FEEDS} times"
+        context.note("K401", message, query.span, "", "use fewer components and types")
+    return n_types <= MOST_FEEDS
 
 
 def check_variables(query: syntax.Query, context: Context) -> bool:
