@@ -40,9 +40,10 @@ QUERIES = [
     keuka.sase("UNORDERED(S a, S b) WHERE a.k = b.k"),
 ]
 GOOD = pa.table({"t": [10, 11, 12], "k": ["a", "a", "b"], "x": [1.0, 2.0, 3.0]})
-ODD = (None, 1, -1, 2**63, 10**30, 1.5, float("nan"), "a", "", "é", "x\ud800", b"a", True, [], [1, "a"], {"a": 1}, {}, {1, 2}, (1, 2), object,
-       decimal.Decimal("1.5"), datetime.datetime(2024, 5, 1), datetime.datetime(2024, 5, 1, tzinfo=datetime.UTC), datetime.date(2024, 5, 1),
-       datetime.timedelta(1), datetime.time(1), pd.NaT, pd.NA, pd.Timestamp("2024-05-01", tz="Europe/Paris"), 1 + 2j, range(3), 3.0)  # fmt: skip
+ODD = (None, 1, -1, 2**63, 10**30, 1.5, float("nan"), "a", "", "é", "x\ud800", b"a", True, [], [1, "a"], {"a": 1}, {}, {1, 2}, (1, 2),
+       object, decimal.Decimal("1.5"), datetime.datetime(2024, 5, 1), datetime.datetime(2024, 5, 1, tzinfo=datetime.UTC), datetime.date(2024, 5, 1),
+       datetime.timedelta(1), datetime.time(1), pd.NaT, pd.NA, pd.Timestamp("2024-05-01", tz="Europe/Paris"), 1 + 2j,
+       range(3), 3.0)  # fmt: skip
 
 
 # -- forms of data -----------------------------------------------------------------------------------------------------------
@@ -198,7 +199,8 @@ def _counters(engine: keuka.Engine) -> dict[str, Any]:
 
 
 def prepare() -> Attempt:
-    folder = tempfile.TemporaryDirectory()
+    # In memory where that is possible: a busy disk would be most of the time.
+    folder = tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
     for i in range(30):
         attempt_one(Random(i), Path(folder.name))
 

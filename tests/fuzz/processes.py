@@ -75,7 +75,9 @@ def try_cases(fuzzer: Fuzzer, seed: int, first: int, last: int, progress: int) -
             outcomes[attempt(seed, index)] += 1
             if held_bytes() > BYTES:
                 raise MemoryError(f"the process held {held_bytes():,} bytes")
-        except Exception as error:
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # a panic of polars is no Exception
             n, case, what = failures.get(kind_of(error), (0, index, traceback.format_exc()))
             failures[kind_of(error)] = (n + 1, case, what)
             if held_bytes() > BYTES:

@@ -126,8 +126,8 @@ SNAPSHOT_REFUSALS = ("K519", "K520", "K522", "K402", "K403", "K10", "K20", "K30"
 
 # -- sections that are whole, but say something else -------------------------------------------------------------------------
 
-VALUES = (None, True, False, -1, 0, 1, 2, 7, 2**31, 2**63 - 1, 2**63, -(2**63), 10**30, 1.5, float("nan"), "", "S", "t", "n", "name", "rule",
-          "cel", "sase", "x\ud800", [], {}, [1], ["S"], [[]], {"a": 1})  # fmt: skip
+VALUES = (None, True, False, -1, 0, 1, 2, 7, 2**31, 2**63 - 1, 2**63, -(2**63), 10**30, 1.5, float("nan"), "", "S", "t", "n", "name",
+          "rule", "cel", "sase", "x\ud800", [], {}, [1], ["S"], [[]], {"a": 1})  # fmt: skip
 TYPES = (pa.int64(), pa.int32(), pa.uint64(), pa.float64(), pa.string(), pa.large_string(), pa.bool_(), pa.null(), pa.timestamp("us"),
          pa.timestamp("ns", "UTC"), pa.date32(), pa.list_(pa.int64()), pa.struct([]), pa.binary(), pa.dictionary(pa.int8(), pa.string()),
          pa.decimal128(5, 2), pa.uuid())  # fmt: skip

@@ -129,15 +129,17 @@ def value(type_: str, sides: Sequence[str], random: Random, depth: int = 2) -> s
     if depth == 0 or random.random() < 0.4:
         if random.random() < 0.7:
             return random.choice(sides) + random.choice(columns)
-        constants = {"integer": ("0", "1", "-3", "100"), "double": ("0.5", "1e3"), "text": ("'a'", "'%'"), "boolean": ("TRUE", "FALSE", "NULL"),
-                     "timestamp": ("'2024-05-01'",)}  # fmt: skip
+        constants = {"integer": ("0", "1", "-3", "100"), "double": ("0.5", "1e3"), "text": ("'a'", "'%'"),
+                     "boolean": ("TRUE", "FALSE", "NULL")}  # fmt: skip
         return random.choice(constants[type_]) if type_ != "timestamp" else random.choice(sides) + "te"
     number = random.choice(("integer", "double"))
     options = {
-        "integer": [f"{inner('integer')} {random.choice('+-*%')} {inner('integer')}", f"length({inner('text')})", f"abs({inner('integer')})",
+        "integer": [f"{inner('integer')} {random.choice('+-*%')} {inner('integer')}", f"length({inner('text')})",
+                    f"abs({inner('integer')})",
                     f"CASE WHEN {inner('boolean')} THEN {inner('integer')} ELSE 1 END", f"coalesce({inner('integer')}, 0)"],
         "double": [f"{inner(number)} / {inner(number)}", f"round({inner('double')}, 1)", f"({inner('double')} - {inner('integer')})"],
-        "text": [f"concat({inner('text')}, {inner('text')})", f"upper({inner('text')})", f"substring({inner('text')}, 1, {inner('integer')})"],
+        "text": [f"concat({inner('text')}, {inner('text')})", f"upper({inner('text')})",
+                 f"substring({inner('text')}, 1, {inner('integer')})"],
         "boolean": [f"{inner(number)} {random.choice(SAMPLES['COMPARISON'])} {inner(number)}", f"{inner('text')} LIKE 'a%'",
                     f"({inner('boolean')} {random.choice(('AND', 'OR'))} {inner('boolean')})", f"NOT {inner('boolean')}",
                     f"{inner('integer')} IN (1, 2, {inner('integer')})", f"{inner('text')} IS NOT NULL",
@@ -153,7 +155,7 @@ def valid_cel(random: Random) -> str:
     condition = lambda *sides: value("boolean", sides, random)  # noqa: E731
     of = random.choice(list(COLUMNS)[:5])
     texts = [
-        f"SELECT {', '.join(random.sample(list(COLUMNS), 3))}, {value('integer', [''], random)} AS c FROM FILTER {{{condition('')}}} {stream()}",
+        f"SELECT {of}, {value('integer', [''], random)} AS c FROM FILTER {{{condition('')}}} {stream()}",
         f"FROM {stream()} NEXT {{{condition('$1.', '$2.')}}} {stream()}",
         f"FROM {stream()} NEXT {{$1.{of} = $2.{of} AND {condition('$1.', '$2.')} AND DUR < {random.randrange(9)}}} {stream()}",
         f"FROM (FROM FILTER {{{condition('')}}} S) UNION S PUBLISH P; SELECT n_1, n FROM P NEXT {{$2.k = $1.k}} P",
@@ -183,9 +185,9 @@ def valid_sase(random: Random) -> str:
 TOKEN = re.compile(r"'[^']*'|\w+|\s+|.", re.DOTALL)
 SCRAPS = ("", " ", "'", '"', "`", "(", ")", "{", "}", "[", "]", "$", "$1.", "$3.", "$x9.", ".", ",", ";", "--", "/*", "*/", ":p", "10 min",
           "1e999", "9" * 30, "0" * 5000 + "1", "9" * 5000, "1e-999999999", "\0", "\ud800", "\ufeff", "\u200b", "\u2028", "!", "*", "-", "=",
-          "x" * 3000, "²", "x².a", "٣", "ſ", "é", "💥", "a\u0301", "SELECT", "FROM", "NEXT", "FOLD", "UNION", "FILTER", "PUBLISH", "AS", "NOT",
-          "NULL", "DUR", "CASE", "WHEN", "END", "IN", "SEQ(", "ANY(", "WHERE", "WITHIN", "RETURN", "S", "T", "n", "k", "t", "_start", "_end",
-          "GROUP BY", "JOIN", "PATTERN", "FOLLOWED BY", "count(*)")  # fmt: skip
+          "x" * 3000, "²", "x².a", "٣", "ſ", "é", "💥", "a\u0301", "SELECT", "FROM", "NEXT", "FOLD", "UNION", "FILTER", "PUBLISH", "AS",
+          "NOT", "NULL", "DUR", "CASE", "WHEN", "END", "IN", "SEQ(", "ANY(", "WHERE", "WITHIN", "RETURN", "S", "T", "n", "k", "t", "_start",
+          "_end", "GROUP BY", "JOIN", "PATTERN", "FOLLOWED BY", "count(*)")  # fmt: skip
 LOOKALIKES = {"s": "ſ", "S": "ſ", "k": "\u212a", "K": "\u212a", "i": "ı", "I": "İ", "a": "а", "1": "１", "2": "²", "3": "٣", " ": "\u00a0",
               "'": "’", '"': "“", "-": "−", "(": "（", "=": "＝", ",": "،", "e": "е", ".": "․"}  # fmt: skip
 

@@ -117,12 +117,13 @@ def _pandas_table(name: str, frame: Any, time: object) -> pa.Table:
 
 
 def _polars_table(name: str, frame: Any) -> pa.Table:
+    polars = sys.modules["polars"]
     try:
         # The oldest layout has no views, which Arrow can neither reorder nor the kernel read in place.
-        table: pa.Table = frame.to_arrow(compat_level=sys.modules["polars"].CompatLevel.oldest())
+        table: pa.Table = frame.to_arrow(compat_level=polars.CompatLevel.oldest())
         return table
-    except pa.ArrowException as error:
-        raise data_error("K512", "the frame cannot be converted to Arrow", f"Arrow says: {error}", where=place(name, None)) from error
+    except (pa.ArrowException, polars.exceptions.PolarsError, polars.exceptions.PanicException) as error:
+        raise data_error("K512", "the frame cannot be converted to Arrow", f"polars says: {error}", where=place(name, None)) from error
 
 
 # ---- lists
