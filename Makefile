@@ -4,7 +4,10 @@
 PYTHON ?= python3
 VENV ?= .venv
 EXAMPLES ?= 2000
-MUTATIONS ?= 100000
+QUERIES ?= 200000
+DATA ?= 50000
+SNAPSHOTS ?= 100000
+TABLES ?= 100000
 ifndef SEED
 SEED := $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 endif
@@ -22,7 +25,7 @@ LIBASAN = $(shell $(CXX) -print-file-name=libasan.so)
 SANITIZED = LD_PRELOAD="$(LIBASAN) $(shell $(CXX) -print-file-name=libstdc++.so)" PYTHONPATH=$(CURDIR)/build/sanitized \
   PYTHONMALLOC=malloc ARROW_DEFAULT_MEMORY_POOL=system UBSAN_OPTIONS=print_stacktrace=1 \
   LSAN_OPTIONS=suppressions=$(CURDIR)/tests/kernel/leaks.txt:print_suppressions=0
-KERNEL_TESTS := tests/kernel tests/run --ignore=tests/kernel/test_fuzz_bytes.py
+KERNEL_TESTS := tests/kernel tests/run
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-connect test-oldest test-cluster laws laws-spark sanitize fuzz soak bench bench-spark lint format docs build \
@@ -71,10 +74,10 @@ sanitize: build ## the tests again with a kernel that checks every index, then w
 	  $(BIN)/pytest $(DIVIDED) --capture=sys $(KERNEL_TESTS) tests/events tests/laws tests/test_workloads.py --hypothesis-seed=$(SEED)
 	$(SANITIZED) ASAN_OPTIONS=malloc_context_size=2 $(BIN)/pytest --capture=sys $(KERNEL_TESTS) --ignore=tests/run/test_interrupt.py
 	$(SANITIZED) ASAN_OPTIONS=detect_leaks=0:max_allocation_size_mb=1024:allocator_may_return_null=1 \
-	  $(BIN)/python tests/kernel/fuzz.py tables --mutations 3000 --seed $(SEED)
+	  $(BIN)/python -m tests.fuzz tables --tables 3000 --seed $(SEED)
 
-fuzz: build ## damage what is read from bytes (compiled tables, snapshots) in MUTATIONS (100000) ways each, with a fresh SEED
-	$(BIN)/python tests/kernel/fuzz.py --mutations $(MUTATIONS) --seed $(SEED)
+fuzz: build ## random QUERIES (200000), DATA (50000), SNAPSHOTS and TABLES (100000 each) through the public API, with a fresh SEED
+	$(BIN)/python -m tests.fuzz --queries $(QUERIES) --data $(DATA) --snapshots $(SNAPSHOTS) --tables $(TABLES) --seed $(SEED)
 
 soak: build ## 200 million events with 100 million keys; memory must stay flat. The curve goes to out/soak.png
 	$(BIN)/python benchmarks/soak.py

@@ -1,4 +1,4 @@
-"""Tables as bytes: what is damaged or newer is refused, and says so. `test_fuzz_bytes.py` damages them at random."""
+"""Tables as bytes: what is damaged or newer is refused, and says so. `tests/fuzz` damages them at random."""
 
 from __future__ import annotations
 

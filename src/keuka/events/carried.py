@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from keuka.errors import data_error
-from keuka.events.columns import Int64Array
+from keuka.events.columns import Int64Array, bytes_of
 
 
 class CarriedColumn:
@@ -31,7 +31,7 @@ class CarriedColumn:
 
     @property
     def n_bytes(self) -> int:
-        return int(sum([values.nbytes for values in self._values])) + 8 * len(self)
+        return int(sum([bytes_of(values) for values in self._values])) + 8 * len(self)
 
     @property
     def mean_bytes(self) -> int:

@@ -91,6 +91,16 @@ def widened(array: pa.Array) -> pa.Array:
     return array
 
 
+def bytes_of(values: pa.Array | pa.RecordBatch) -> int:
+    """How many bytes the values take. Arrow crashes when it counts a slice with a dense union in it; then its whole buffers count."""
+    types = values.schema.types if isinstance(values, pa.RecordBatch) else [values.type]
+    return int(values.get_total_buffer_size() if any(map(_has_union, types)) else values.nbytes)
+
+
+def _has_union(arrow: pa.DataType) -> bool:
+    return bool(pa.types.is_union(arrow)) or any(_has_union(arrow.field(i).type) for i in range(arrow.num_fields))
+
+
 def is_text(arrow: pa.DataType) -> bool:
     return bool(pa.types.is_string(arrow) or pa.types.is_large_string(arrow))
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from keuka.diagnostics import listing, similar
 from keuka.errors import DataError, KeukaError, data_error
 from keuka.events.clocks import axis_of, lateness_ticks, time_columns
-from keuka.events.columns import Int64Array, UnfitError, canonical, damaged, widened
+from keuka.events.columns import Int64Array, UnfitError, bytes_of, canonical, damaged, widened
 from keuka.events.files import BATCH_ROWS, place
 from keuka.events.tables import FILE_SHIFT, Data, to_arrow
 from keuka.schema import Schema, StreamType, schema_of
@@ -208,7 +208,7 @@ def read(opened: OpenStream, columns: Sequence[str], chunk_rows: int = BATCH_ROW
             numbers = np.arange(first + begin, first + begin + piece.num_rows, dtype=np.int64)
             if not waiting:
                 # Looked at once a group, because asking a small batch for its size costs as much as passing it on.
-                enough = min(chunk_rows / 4, JOINED_BYTES * piece.num_rows / max(1, piece.nbytes))
+                enough = min(chunk_rows / 4, JOINED_BYTES * piece.num_rows / max(1, bytes_of(piece)))
             waiting.append((numbers, fit(opened, piece, numbers)))
             n_waiting += piece.num_rows
             if n_waiting >= enough:

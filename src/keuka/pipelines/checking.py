@@ -352,9 +352,7 @@ class _Checker:
             longest = "" if local is None else max(local.split("/"), key=_n_bytes)
             if _n_bytes(longest) > LONGEST_NAME or _n_bytes(local or "") > LONGEST_PATH:
                 problem = f"the path of the sink is too long: it has {_n_bytes(local or '')} bytes, and a name in it {_n_bytes(longest)}"
-                self.note(
-                    "K603", problem, place, f"at most {LONGEST_PATH} bytes are allowed, and {LONGEST_NAME} for the name of a directory"
-                )
+                self.note("K603", problem, place, f"at most {LONGEST_PATH} bytes are allowed, and {LONGEST_NAME} for a name")
                 continue
             if local is None or not os.path.exists(local):
                 continue
