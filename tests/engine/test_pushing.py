@@ -237,3 +237,54 @@ def test_tables_of_many_columns_give_what_narrow_ones_give():
         found = [engine.push("S", batch) for batch in table.to_batches(max_chunksize=n_rows)]
         together = pa.concat_tables([matches.of("q") for matches in [*found, engine.close()]])
         assert together.equals(keuka.match(query, table.select(["t", "c3", "c7", "c9", "c49"]), time="t", language="cel"))
+
+
+class Tagged(pa.ExtensionType):
+    """An extension type as its documentation shows one: it cannot be hashed."""
+
+    def __init__(self) -> None:
+        super().__init__(pa.int64(), "test.tagged")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+
+SPARSE = pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([1, 2]), pa.array(["a", "b"])])
+DENSE = pa.UnionArray.from_dense(pa.array([0, 1], pa.int8()), pa.array([0, 0], pa.int32()), [pa.array([1]), pa.array(["a"])])
+UNFIT = {
+    "sparse union": SPARSE,
+    "dense union": DENSE,
+    "union in a list": pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), SPARSE),
+    "union in a struct": pa.StructArray.from_arrays([DENSE], names=["a"]),
+    "extension": pa.ExtensionArray.from_storage(Tagged(), pa.array([1, 2])),
+}
+
+
+@pytest.mark.parametrize("query", ["SELECT k, c FROM S NEXT {$2.k = $1.k} S", "SELECT k FROM S"])
+@pytest.mark.parametrize("column", UNFIT.values(), ids=UNFIT)
+def test_columns_that_cannot_wait_are_refused_and_the_engine_goes_on(column: pa.Array, query: str):
+    engine = keuka.Engine(time="t")
+    engine.add(query)
+    with pytest.raises(keuka.DataError) as raised:
+        engine.push("S", pa.table({"t": [1, 2], "k": [1, 1], "c": column}))
+    assert (raised.value.code, raised.value.diagnostics[0].label) == ("K512", "stream `S`, column `c`")
+    assert (engine.counters()["events"], engine.counters()["streams"]) == (0, {})
+    engine.push("S", pa.table({"t": [1, 2], "k": [1, 1], "c": [1, 2]}))
+    assert len(engine.close()) > 0
+    with pytest.raises(keuka.DataError):
+        keuka.Engine({"S": pa.schema({"t": pa.int64(), "c": column.type})}, time="t")
+
+
+def test_match_passes_columns_of_extension_types_on():
+    events = pa.table({"t": [1, 2], "c": UNFIT["extension"]})
+    assert keuka.match("SELECT c FROM S", events, time="t")["c"].type == Tagged()
+
+
+def test_a_first_batch_that_is_refused_does_not_decide_the_columns():
+    engine = keuka.Engine(time="t")
+    engine.add("SELECT x FROM S")
+    with pytest.raises(keuka.DataError) as raised:
+        engine.push("S", pa.table({"t": [1], "x": pa.array([2**64 - 1], pa.uint64())}))
+    assert (raised.value.code, engine.counters()["streams"]) == ("K514", {})
+    engine.push("S", pa.table({"t": [1], "x": ["a"]}))
+    assert engine.close().to_pylist() == [{"_query": "rule_1", "x": "a", "_start": 1, "_end": 1}]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import logging
 import subprocess
 import sys
@@ -257,3 +258,44 @@ def test_partial_matches_are_kept_whatever_order_rules_are_given_in():
         found.append(sorted([(match["_query"], match["_start"], match["_end"]) for match in matches + engine.close().to_pylist()]))
     assert found[0] == found[1]
     assert [match for match in found[0] if match[0] == "older"] == [("older", 0, 6), ("older", 1, 7), ("older", 2, 8)]
+
+
+def test_a_snapshot_of_narrow_columns_can_be_restored_when_no_row_waits():
+    engine = keuka.Engine(time="t")
+    engine.add("SELECT x FROM S")
+    engine.push("S", pa.table({"t": [1, 2], "x": pa.array([1, 2], pa.int32())}))
+    engine.advance(5)
+    again = keuka.Engine()
+    again.restore(engine.snapshot())
+    again.push("S", pa.table({"t": [6], "x": pa.array([3], pa.int32())}))
+    assert [row["x"] for row in again.close().to_pylist()] == [3]
+
+
+def changed(**facts: Any) -> bytes:
+    """A snapshot that says something else of its engine, of its first rule (`rule_`) or of its first stream (`stream_`)."""
+    sections = checkpoints.unpack(halfway().snapshot())
+    said = json.loads(sections["engine"])
+    for name, value in facts.items():
+        holder, _, key = name.partition("_")
+        where = {"rule": said["rules"], "stream": said["streams"]}.get(holder)
+        (said if where is None else where[0])[name if where is None else key] = value
+    return checkpoints.pack(sections | {"engine": json.dumps(said).encode()})
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"time": True}, {"time": 2**64}, {"rules": None}, {"streams": [1]}, {"rule_name": 1}, {"rule_texts": []}, {"rule_texts": [["a"]]},
+        {"rule_outputs": []}, {"rule_n_matches": "1"}, {"rule_n_matches": -1}, {"rule_params": [1]}, {"rule_params": {"a": ["date", "x"]}},
+        {"rule_params": {"a": ["timedelta", [1e300]]}}, {"rule_params": {"a": 1}}, {"rule_language": "sql"}, {"rule_since": 2**63},
+        {"rule_name": "\ud800"}, {"stream_name": 1.5}, {"stream_time": []}, {"stream_time": ["t", "t", "t"]}, {"stream_time": "t"},
+        {"stream_wanted": ["z"]}, {"stream_n_rows": 2**63}, {"stream_frontier": None}, {"stream_id": 3},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_a_snapshot_says_must_be_of_the_right_kind(facts: dict[str, Any]):
+    assert raised(lambda: keuka.Engine().restore(changed(**facts))).code == "K519"
+
+
+def test_a_row_that_waits_must_not_be_past():
+    assert raised(lambda: keuka.Engine().restore(changed(time=100))).code == "K519"

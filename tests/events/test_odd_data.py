@@ -480,3 +480,21 @@ def test_a_reader_serves_one_run() -> None:
 
 def test_an_iterator_without_batches_says_nothing_about_columns() -> None:
     assert "there are no record batches" in refused("K512", "SELECT t FROM S", iter([]), time="t")
+
+
+def test_a_slice_with_a_dense_union_in_it_can_be_weighed():
+    """Arrow crashed when it counted the bytes of such a slice, read from a file."""
+    union = pa.dense_union([pa.field("a", pa.timestamp("s")), pa.field("b", pa.duration("ms"))])
+    table = pa.table({"t": range(8), "m": pa.nulls(8, pa.map_(pa.string(), union))})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    reader = pa.ipc.open_stream(sink.getvalue())
+    assert keuka.match("SELECT m FROM S", reader, time="t").num_rows == 8
+
+
+@pytest.mark.parametrize("columns", [["\0"], ["t", "\0x"]])
+def test_a_frame_of_polars_that_cannot_be_converted_is_refused(columns: list[str]):
+    with pytest.raises(keuka.DataError) as raised:
+        keuka.match("SELECT * FROM S", pl.DataFrame({name: [1] for name in columns}), time=columns[0])
+    assert raised.value.code == "K512"

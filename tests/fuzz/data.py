@@ -42,8 +42,8 @@ QUERIES = [
 GOOD = pa.table({"t": [10, 11, 12], "k": ["a", "a", "b"], "x": [1.0, 2.0, 3.0]})
 ODD = (None, 1, -1, 2**63, 10**30, 1.5, float("nan"), "a", "", "é", "x\ud800", b"a", True, [], [1, "a"], {"a": 1}, {}, {1, 2}, (1, 2),
        object, decimal.Decimal("1.5"), datetime.datetime(2024, 5, 1), datetime.datetime(2024, 5, 1, tzinfo=datetime.UTC),
-       datetime.date(2024, 5, 1), datetime.timedelta(1), datetime.time(1), pd.NaT, pd.NA, pd.Timestamp("2024-05-01", tz="Europe/Paris"), 1 + 2j,
-       range(3), 3.0)  # fmt: skip
+       datetime.date(2024, 5, 1), datetime.timedelta(1), datetime.time(1), pd.NaT, pd.NA, pd.Timestamp("2024-05-01", tz="Europe/Paris"),
+       1 + 2j, range(3), 3.0)  # fmt: skip
 
 
 # -- forms of data -----------------------------------------------------------------------------------------------------------

@@ -330,3 +330,15 @@ def test_schemas_are_read_as_spark_writes_them(text, schema):
 def test_other_schemas_are_refused(text):
     with pytest.raises(ValueError, match=r"`|digits"):
         arrow_schema(text)
+
+
+@pytest.mark.parametrize(
+    "path", ["a" * 300, "é" * 150, "\0", "\ud800", "/".join(["d" * 150] * 30)], ids=["long", "wide", "NUL", "half", "deep"]
+)
+def test_a_path_that_no_directory_can_have_is_refused(path: str, tmp_path: Path):
+    pa.parquet.write_table(pa.table({"t": [1]}), tmp_path / "s.parquet")
+    stream = Input("parquet", path=str(tmp_path / "s.parquet"), time="t")
+    sink = Sink("parquet", path=str(tmp_path / path))
+    with pytest.raises(keuka.PipelineError) as raised:
+        keuka.Pipeline(streams={"S": stream}, queries=[Queries(text="SELECT t FROM S")], sinks=[sink]).run(embedded=True)
+    assert raised.value.code == "K603"

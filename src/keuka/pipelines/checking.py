@@ -349,10 +349,10 @@ class _Checker:
             if local is not None and not is_possible(local):
                 self.note("K603", f"the path of the sink, {sink.path!a}, cannot be one: a path is text without NUL", place)
                 continue
-            longest = "" if local is None else max(local.split("/"), key=_n_bytes)
-            if _n_bytes(longest) > LONGEST_NAME or _n_bytes(local or "") > LONGEST_PATH:
-                problem = f"the path of the sink is too long: it has {_n_bytes(local or '')} bytes, and a name in it {_n_bytes(longest)}"
-                self.note("K603", problem, place, f"at most {LONGEST_PATH} bytes are allowed, and {LONGEST_NAME} for a name")
+            size = 0 if local is None else max(_n_bytes(name) for name in local.split("/"))
+            if size > LONGEST_NAME or _n_bytes(local or "") > LONGEST_PATH:
+                what = f"a name in the path of the sink has {size} bytes" if size > LONGEST_NAME else "the path of the sink is too long"
+                self.note("K603", what, place, f"a path has at most {LONGEST_PATH} bytes, and a name in it {LONGEST_NAME}")
                 continue
             if local is None or not os.path.exists(local):
                 continue

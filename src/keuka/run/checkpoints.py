@@ -252,7 +252,10 @@ def _are_texts(values: Any) -> bool:
 
 def _number(facts: Any, name: str, least: int, most: int) -> int:
     value = _fact(facts, name)
-    require(isinstance(value, int) and not isinstance(value, bool) and least <= value <= most, f"`{name}` is no number that it can be")
+    require(
+        isinstance(value, int) and not isinstance(value, bool) and least <= value <= most,
+        f"`{name}` is not a whole number from {least} to {most}",
+    )
     return int(value)
 
 
