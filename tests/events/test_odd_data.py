@@ -498,3 +498,9 @@ def test_a_frame_of_polars_that_cannot_be_converted_is_refused(columns: list[str
     with pytest.raises(keuka.DataError) as raised:
         keuka.match("SELECT * FROM S", pl.DataFrame({name: [1] for name in columns}), time=columns[0])
     assert raised.value.code == "K512"
+
+
+@pytest.mark.parametrize("value", [[{"a": None}, {"a": None}], {"a": [None, None]}], ids=str)
+def test_nested_columns_without_any_value_pass_through(value: object):
+    rows = [{"t": 1, "c": value, "k": 1}, {"t": 2, "c": value, "k": 1}]
+    assert keuka.match("SELECT c FROM S NEXT {$2.k = $1.k} S", rows, time="t")["c"].to_pylist() == [value]

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from keuka.errors import data_error
-from keuka.events.columns import Int64Array, bytes_of
+from keuka.events.columns import Int64Array, bytes_of, cast_to
 
 
 class CarriedColumn:
@@ -73,7 +73,7 @@ class CarriedColumn:
         """Hold what another run held: the columns `number`, larger than all before, and `value`."""
         for batch in held.to_batches():
             self._numbers.append(batch.column("number").to_numpy())
-            self._values.append(batch.column("value").cast(self._arrow))
+            self._values.append(cast_to(batch.column("value"), self._arrow))
             self._first = max(self._first, int(self._numbers[-1].max(initial=-1)) + 1)
 
     def _held(self) -> tuple[Int64Array, pa.Array]:

@@ -101,6 +101,11 @@ def _has_union(arrow: pa.DataType) -> bool:
     return bool(pa.types.is_union(arrow)) or any(_has_union(arrow.field(i).type) for i in range(arrow.num_fields))
 
 
+def cast_to(array: pa.Array, arrow: pa.DataType) -> pa.Array:
+    """The array in this type. A cast to its own type is left out: Arrow breaks lists of structs of nothing but nulls by one."""
+    return array if array.type.equals(arrow) else array.cast(arrow)
+
+
 def is_text(arrow: pa.DataType) -> bool:
     return bool(pa.types.is_string(arrow) or pa.types.is_large_string(arrow))
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from keuka.diagnostics import similar
 from keuka.errors import DataError, data_error
+from keuka.events.columns import cast_to
 from keuka.events.files import File, cannot_open, check_regular, format_of, is_possible, place
 from keuka.events.formats import INFERRED, open_file, read_file
 
@@ -344,7 +345,7 @@ def _as_declared(file: File, batch: pa.RecordBatch, declared: pa.Schema, n_rows:
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         wanted = declared.field(name).type
         try:
-            arrays.append(column.cast(wanted))
+            arrays.append(cast_to(column, wanted))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             where = f"{file.where()}, after row {n_rows}, column `{name}`"
             reason = str(error).split("\n")[0]

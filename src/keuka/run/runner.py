@@ -20,7 +20,7 @@ from keuka.automaton.tables import TYPE_CODES, OutputColumns, SourceColumns, Tab
 from keuka.errors import KeukaError, data_error
 from keuka.events.carried import CarriedColumn, check_type
 from keuka.events.clocks import show_time
-from keuka.events.columns import ByteArray, Int32Array, Int64Array, UnfitError, check_text, damaged, from_kernel, to_kernel
+from keuka.events.columns import ByteArray, Int32Array, Int64Array, UnfitError, cast_to, check_text, damaged, from_kernel, to_kernel
 from keuka.events.contributors import Contributors, Leaves
 from keuka.events.files import place
 from keuka.events.frontiers import BEGINNING
@@ -455,7 +455,7 @@ class Runner:
             chosen = np.flatnonzero(present & (carriers == carrier))
             self.machines[0].fit(2 * len(chosen) * self.carried[carrier].mean_bytes)
             try:
-                pieces.append(self.carried[carrier].take(numbers[chosen]).cast(attribute.arrow))
+                pieces.append(cast_to(self.carried[carrier].take(numbers[chosen]), attribute.arrow))
             except pa.ArrowNotImplementedError as error:
                 raise damaged_tables(str(error)) from None
             places.append(chosen)
