@@ -69,7 +69,10 @@ def rows(random: Random) -> list[Any]:
 def frame(random: Random) -> Any:
     """A pandas frame, of Arrow's columns or of what else pandas has."""
     if random.random() < 0.5:
-        return table(random).to_pandas()
+        made = table(random)
+        # Arrow's own conversion ends the process for some nested and run-end encoded columns.
+        odd = [field.name for field in made.schema if pa.types.is_nested(field.type) or pa.types.is_run_end_encoded(field.type)]
+        return made.drop_columns(odd).to_pandas()
     n = random.randrange(5)
     kinds = (
         lambda: pd.Categorical(random.choices("ab", k=n)),
@@ -103,7 +106,7 @@ def formed(random: Random) -> Any:
             return frame(random)
         case 4:
             made = table(random)
-            odd = [name for name in made.column_names if "union" in str(made.schema.field(made.column_names.index(name)).type)]
+            odd = [field.name for field in made.schema if "union" in str(field.type)]
             return pl.from_arrow(made.drop_columns(odd))
         case 5:
             return random.choice((pa.RecordBatchReader.from_batches, lambda _, batches: list(batches), lambda _, batches: iter(batches)))(
