@@ -129,7 +129,10 @@ def written(random: Random, folder: Path) -> Path:
         {"t": range(5), "k": ["a", "b", None, "a", "é"], "x": [1.0, None, 3.0, 4.0, 5.0], "y": column(simple_types(random), 5, random)}
     )
     made = table(random) if random.random() < 0.5 else small
-    content = _content(made, suffix)
+    # Arrow's own writer ends the process for slices of some unions.
+    sliced = [column.num_chunks > 0 and column.chunk(0).offset > 0 for column in made.columns]
+    odd = [field.name for field, is_slice in zip(made.schema, sliced, strict=True) if is_slice and "union" in str(field.type)]
+    content = _content(made.drop_columns(odd), suffix)
     if content and random.random() < 0.8:
         for _ in range(random.randrange(1, 4)):
             content = random.choice(DAMAGES)(content, random) if len(content) > 8 else content
