@@ -52,8 +52,8 @@ def main(arguments: Sequence[str]) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except KeyboardInterrupt:
-        click.echo("interrupted", err=True)
+    except KeyboardInterrupt as interrupt:
+        click.echo("\n".join(["interrupted", *getattr(interrupt, "__notes__", [])]), err=True)
         return 130
     except BrokenPipeError:
         # The reader of our output went away (`keuka match ... | head`). Python would complain again when it flushes at exit.

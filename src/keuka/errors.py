@@ -123,7 +123,7 @@ EXPLANATIONS: dict[str, str] = {
     "K603": "A part of a pipeline is missing, of a wrong kind, or contradicts another: a stream without a path, a query with both a text and a file, a parameter with two values, a schema that cannot be read.",
     "K604": "A text of a pipeline needs an environment variable (`${NAME}`) that is not set. Values of such variables are filled in when the pipeline is checked or run, and appear in no message, however short they are.",
     "K605": "A sink is `of` something that does not exist: it must be the name of an output, or `rejected`, `late` or `metrics`. A query without PUBLISH is known by its place, `query_2`.",
-    "K606": "A sink would overwrite something: its path exists already (say `mode`), is read by the same pipeline, or is that of another sink.",
+    "K606": 'A sink would overwrite something: its path exists already (say `mode`), is read by the same pipeline, or is that of another sink. With `mode = "overwrite"` a run replaces only a directory that Keuka wrote, which holds a file `.keuka`. A symbolic link is followed if it leads somewhere.',
     "K607": "A part of a pipeline needs Spark, but the run is to be embedded in this process; or the other way round.",
     "K608": "Spark could not do what a pipeline asks of it: start, read a stream, or write a sink. The message says why in Spark's words.",
     "K901": "A bug in Keuka itself. Please report it together with the query and the smallest data that shows it.",

@@ -29,7 +29,8 @@ def run(*sinks: Sink, streams=STOCK, queries=RISE) -> keuka.pipelines.Report:
 
 
 def files(directory: str) -> list[Path]:
-    return sorted(Path(directory).iterdir())
+    """Those with rows: the marker of the directory is hidden."""
+    return sorted([path for path in Path(directory).iterdir() if not path.name.startswith(".")])
 
 
 def pairs(table: pa.Table) -> list[tuple[float, float]]:

@@ -23,6 +23,7 @@ import pyarrow.parquet
 from keuka.errors import DataError, data_error
 from keuka.events.clocks import show_time
 from keuka.events.files import SUFFIXES
+from keuka.events.parts import claim, claimed, locked, new_part, parts_of, resolve
 from keuka.schema import TimeAxis
 
 
@@ -161,20 +162,47 @@ def opened(path: str) -> Iterator[IO[bytes]]:
     if path == "-":
         yield sys.stdout.buffer
         return
-    target = Path(path)
-    special = os.path.exists(target) and not os.path.isfile(target)  # a pipe or a device cannot be moved to
-    place = target if special else target.with_name(f".{target.name}.{os.getpid()}.part")
+    if _is_direct(path):
+        with _opened(path, Path(path), "wb") as file:
+            yield file
+        return
+    target = resolve(path)
+    with contextlib.ExitStack() as stack:
+        with locked([target.parent]), claimed(parts_of(target.parent, target.name)) as abandoned:
+            for part in abandoned:
+                with contextlib.suppress(OSError):  # a directory: a pipeline was to write there
+                    part.unlink()
+            place = new_part(target.parent, target.name)
+            file = stack.enter_context(_opened(path, place, "xb"))
+            stack.callback(place.unlink, missing_ok=True)
+            descriptor = claim(place)
+            if descriptor is not None:
+                stack.callback(os.close, descriptor)
+        yield file
+        try:
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(place, target)  # under the lock, without which another run would remove the file
+        except OSError as error:
+            raise _cannot_write(path, error) from error
+
+
+def _is_direct(path: str) -> bool:
+    """A pipe or a device cannot be moved to; /dev/stdout and its like are other names of open files."""
+    folder = f"{os.path.dirname(os.path.abspath(path))}/"
+    names_open_file = folder in ("/dev/", "/dev/fd/") or folder.startswith("/proc/")
+    return os.path.exists(path) and (names_open_file or not os.path.isfile(path))
+
+
+@contextlib.contextmanager
+def _opened(path: str, place: Path, mode: str) -> Iterator[IO[bytes]]:
     try:
-        file = place.open("wb")
+        file = place.open(mode)
     except OSError as error:
         raise _cannot_write(path, error) from error
     try:
         yield file
         file.close()
-        if not special:
-            place.replace(target)
     finally:
         with contextlib.suppress(OSError):  # what was wrong with the file has been said
             file.close()
-        if not special:
-            place.unlink(missing_ok=True)

@@ -21,12 +21,14 @@ import pyarrow as pa
 from keuka.diagnostics import Diagnostic, SourceText, listing, similar
 from keuka.errors import DataError, KeukaError, PipelineError, QueryError
 from keuka.events.files import is_possible
+from keuka.events.parts import dangling_link
 from keuka.events.sources import Stream, open_stream
 from keuka.events.tables import Files
 from keuka.languages.sets import LANGUAGES, Text
 from keuka.pipelines import ddl
 from keuka.pipelines.environment import VARIABLE
 from keuka.pipelines.places import Place, finding
+from keuka.pipelines.staging import find_obstacle, is_half_published
 from keuka.pipelines.values import CONSOLE, FILE_FORMATS, MODES, SIDE_OUTPUTS, Input, Queries, Sink
 from keuka.query import Query, prepare, query
 from keuka.run.limits import Limits
@@ -167,6 +169,11 @@ def local_path(path: str, here: bool) -> str | None:
     if path.startswith("file:"):
         return "/" + path.removeprefix("file:").lstrip("/")
     return None if URI.match(path) or not here else path
+
+
+def staged_path(sink: Sink, here: bool) -> str | None:
+    """The directory of a sink that Keuka itself makes visible. Other places, and tables, are Spark's to commit."""
+    return local_path(sink.path, here) if here and sink.path is not None and sink.format in OF_FILES else None
 
 
 def as_error(found: list[Diagnostic]) -> KeukaError:
@@ -354,19 +361,23 @@ class _Checker:
                 what = f"a name in the path of the sink has {size} bytes" if size > LONGEST_NAME else "the path of the sink is too long"
                 self.note("K603", what, place, f"a path has at most {LONGEST_PATH} bytes, and a name in it {LONGEST_NAME}")
                 continue
-            if local is None or not os.path.exists(local):
+            if local is None:
                 continue
-            if _inside(os.path.abspath(self.pipeline.folder), local):
+            if os.path.exists(local) and _inside(os.path.realpath(self.pipeline.folder), target):
                 self.note("K606", "the sink would take the place of the directory of the pipeline", place, "name another directory")
-            elif not os.path.isdir(local):
-                self.note("K606", "the path of the sink is a file, not a directory", place, "name a directory; it is made if it is missing")
-            elif sink.mode == "error" and os.listdir(local):
-                self.note(
-                    "K606",
-                    "the path of the sink exists already",
-                    place,
-                    'say what is to be done: `mode = "overwrite"` or `mode = "append"`',
-                )
+            elif link := dangling_link(local):
+                problem = f"the path of the sink leads through the link `{link}` to `{os.readlink(link)}`, which does not exist"
+                self.note("K606", problem, place, "make what the link leads to, or remove the link")
+            else:
+                self.check_directory(sink, local, place)
+
+    def check_directory(self, sink: Sink, local: str, place: Place) -> None:
+        """May the sink be written to what is there? What a killed run made visible in part is taken back by the next run."""
+        staged = staged_path(sink, self.here and (self.embedded or not _over_connect())) is not None
+        mode = sink.mode if staged or sink.mode == "error" else "append"  # a table that Spark overwrites has no marker
+        obstacle = find_obstacle(local, mode)
+        if obstacle is not None and not (staged and is_half_published(local)):
+            self.note("K606", obstacle[0], place, *obstacle[1:])
 
 
 def _n_bytes(name: str) -> int:

@@ -18,7 +18,7 @@ from keuka.errors import DataError
 from keuka.events.sinks import writing
 from keuka.pipelines.checking import Bound, described, files_of
 from keuka.pipelines.rejection import REASON, STREAM, Counts, Watch, count, refused, rejected_schema
-from keuka.pipelines.staging import make_directory, staged
+from keuka.pipelines.staging import Staging, make_directory, staging
 from keuka.pipelines.values import (
     CONSOLE,
     LATE,
@@ -133,25 +133,20 @@ class _Sinks:
 def _sinks(bound: Bound, schemas: Mapping[str, pa.Schema]) -> Iterator[_Sinks]:
     """All sinks, open. First every file is completed, then directories take their places."""
     sinks = _Sinks({name: [] for name in schemas}, {})
-    with contextlib.ExitStack() as directories, contextlib.ExitStack() as files:
+    with staging([sink for sink in bound.sinks if sink.format != CONSOLE]) as staged, contextlib.ExitStack() as files:
         for sink in bound.sinks:
             assert sink.of is not None  # filled in with the outputs
             if sink.format == CONSOLE:
                 shown = sinks.shown.setdefault(sink.of, Shown(schemas[sink.of]))
                 sinks.writers[sink.of].append(shown.write)
             else:
-                file = directories.enter_context(_directory(sink)) / f"part-{uuid.uuid4()}{SUFFIX_OF[sink.format]}"
+                file = _directory(staged, sink) / f"part-{uuid.uuid4()}{SUFFIX_OF[sink.format]}"
                 sinks.writers[sink.of].append(files.enter_context(writing(schemas[sink.of], str(file))))
         yield sinks
 
 
-@contextlib.contextmanager
-def _directory(sink: Sink) -> Iterator[Path]:
+def _directory(staged: Staging, sink: Sink) -> Path:
     assert sink.path is not None  # only the console has none
-    if sink.mode == "append":
-        make_directory(Path(sink.path))
-        yield Path(sink.path)
-        return
-    with staged(sink.path) as directory:
-        make_directory(directory)
-        yield directory
+    directory = staged.stage(sink, sink.path)
+    make_directory(directory)
+    return directory

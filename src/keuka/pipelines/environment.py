@@ -91,10 +91,11 @@ class Secrets:
         """An exception of others cannot be changed, so that of a bug takes its place if it shows a value."""
         try:
             yield
-        except KeukaError:
-            raise
-        except Exception as error:
-            if all(self.hidden(str(other)) == str(other) for other in (error, *_behind(error))):
+        except BaseException as error:
+            if hasattr(error, "__notes__"):
+                error.__notes__ = [self.hidden(note) for note in error.__notes__]
+            shown = (error, *_behind(error))
+            if not isinstance(error, Exception) or isinstance(error, KeukaError) or all(self.hidden(str(e)) == str(e) for e in shown):
                 raise
             raise unexpected(f"{type(error).__name__}: {self.hidden(str(error))}") from None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 
 import pyarrow as pa
@@ -12,9 +12,10 @@ import pyarrow as pa
 from keuka.diagnostics import Diagnostic, SourceText
 from keuka.errors import KeukaError, PipelineError
 from keuka.pipelines import embedded as in_process
-from keuka.pipelines.checking import Bound, as_error, bind, columns_of, empty_tables, outputs_of
+from keuka.pipelines.checking import Bound, as_error, bind, columns_of, empty_tables, located, outputs_of, staged_path
 from keuka.pipelines.environment import Secrets, filled_in
 from keuka.pipelines.file import read
+from keuka.pipelines.staging import recover
 from keuka.pipelines.values import Input, Progress, Queries, Report, Sink, SparkSettings
 from keuka.query import check_limits
 from keuka.run.limits import Limits
@@ -88,6 +89,8 @@ class Pipeline:
         filled, secrets = filled_in(self, found)
         with secrets.kept():
             here = filled._is_here(embedded, master)
+            if not found:
+                recover(filled._staged_paths(embedded, here))
             bound = bind(filled, embedded, here, found)
             if embedded:
                 return in_process.run(_checked(filled, bound, embedded, here, found)[0], on_progress)
@@ -95,6 +98,10 @@ class Pipeline:
                 raise as_error(found)
             report: Report = _on_spark().run(filled, bound, master, here, on_progress)
             return report
+
+    def _staged_paths(self, embedded: bool, here: bool) -> list[str]:
+        sinks = [replace(sink, path=located(sink.path, self.folder, embedded)) for sink in self.sinks if sink.path is not None]
+        return [path for sink in sinks if (path := staged_path(sink, here)) is not None]
 
     def _is_here(self, embedded: bool, master: str | None) -> bool:
         """Are paths without a scheme on this machine?"""

@@ -23,10 +23,10 @@ from keuka.diagnostics import Diagnostic
 from keuka.errors import DataError, InternalError, KeukaError, QueryError, data_error
 from keuka.events.sources import open_stream
 from keuka.events.tables import Files
-from keuka.pipelines.checking import Bound, as_error, described, empty_tables, files_of, local_path, outputs_of, plainly_read
+from keuka.pipelines.checking import Bound, as_error, described, empty_tables, files_of, outputs_of, plainly_read, staged_path
 from keuka.pipelines.pipeline import Pipeline
 from keuka.pipelines.rejection import NO_TIME, REASON, REVERSED, STREAM, Counts, refused, rejected_schema
-from keuka.pipelines.staging import staged
+from keuka.pipelines.staging import Staging, staging
 from keuka.pipelines.values import CONSOLE, LATE, METRICS, N_SHOWN, REJECTED, Input, Progress, Report, Sink, SparkSettings, metrics_table
 from keuka.schema import Type, attribute_of
 from keuka.spark.jobs import results, tick_of
@@ -42,8 +42,6 @@ except ImportError:  # the package pyspark-client speaks to no JVM
 # A value that does not fit its column is an error, as everywhere in Keuka; Spark alone would make it null.
 READ_OPTIONS = {"csv": {"header": "true", "mode": "FAILFAST", "enforceSchema": "false"}, "json": {"mode": "FAILFAST"}}
 WRITE_OPTIONS = {"csv": {"header": "true"}}
-# Formats whose sink is one directory, which can be written beside its place.
-DIRECTORIES = ("parquet", "csv", "json", "orc", "text", "avro", "xml")
 POLLED_SECONDS = 0.2
 NANOSECONDS = "write the files with microseconds: in pandas `to_parquet(..., coerce_timestamps='us')`"
 # With Spark's default of 200 partitions, which are not joined once results are kept, the example of `keuka new` took 2,000 tasks and 45 s
@@ -193,9 +191,10 @@ def _run(spark: SparkSession, settings: SparkSettings, bound: Bound, sources: Ma
         shown: dict[str, tuple[pa.Table, int]] = {}
         read = {name: n.n_read for name, n in counts.items()}
         seconds = time.perf_counter() - began
-        with contextlib.ExitStack() as directories:
+        with staging([sink for sink in bound.sinks if sink.format != CONSOLE]) as staged:
+            # What Spark commits by itself comes late, because it cannot be taken back.
             # Metrics last, because they tell how long the rest took.
-            for sink in sorted(bound.sinks, key=lambda sink: sink.of == METRICS):
+            for sink in sorted(bound.sinks, key=lambda sink: (sink.of == METRICS, staged_path(sink, here) is None)):
                 assert sink.of is not None  # filled in with the outputs
                 seconds = time.perf_counter() - began
                 if sink.of == METRICS:
@@ -205,7 +204,7 @@ def _run(spark: SparkSession, settings: SparkSettings, bound: Bound, sources: Ma
                     if sink.format == CONSOLE:
                         shown[sink.of] = _first_rows(frames[sink.of]), n_rows[sink.of]
                     else:
-                        _write(frames[sink.of], sink, here, directories)
+                        _write(frames[sink.of], sink, here, staged)
     finally:
         with contextlib.suppress(PySparkException, Py4JError):  # after an interrupt Spark may be gone
             found.frame.unpersist()
@@ -227,14 +226,15 @@ def _first_rows(frame: DataFrame) -> pa.Table:
     return ordered.limit(N_SHOWN).toArrow()
 
 
-def _write(frame: DataFrame, sink: Sink, here: bool, directories: contextlib.ExitStack) -> None:
+def _write(frame: DataFrame, sink: Sink, here: bool, staged: Staging) -> None:
     """Directories on this machine are written beside their places, and moved there when every sink is complete."""
     writer = frame.write.format(sink.format).options(**_with_defaults(sink.options, WRITE_OPTIONS.get(sink.format, {})))
-    local = None if sink.path is None else local_path(sink.path, here)
-    if here and local is not None and sink.format in DIRECTORIES and sink.mode != "append":
-        writer.save(f"file://{directories.enter_context(staged(local))}")
+    local = staged_path(sink, here)
+    if local is not None:
+        writer.save(f"file://{staged.stage(sink, local)}")
     else:
         writer.mode(sink.mode).save(sink.path)
+        staged.visible.append(sink)
 
 
 # -- the session -----------------------------------------------------------------------------------------------------------
