@@ -8,6 +8,8 @@ QUERIES ?= 200000
 DATA ?= 50000
 SNAPSHOTS ?= 100000
 TABLES ?= 100000
+KILLS ?= 30
+SPARK_KILLS ?= 10
 ifndef SEED
 SEED := $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 endif
@@ -28,8 +30,8 @@ SANITIZED = LD_PRELOAD="$(LIBASAN) $(shell $(CXX) -print-file-name=libstdc++.so)
 KERNEL_TESTS := tests/kernel tests/run
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-connect test-oldest test-cluster laws laws-spark sanitize fuzz soak bench bench-spark lint format docs build \
-  wheel clean FORCE
+.PHONY: help demo test test-connect test-oldest test-cluster test-kill laws laws-spark sanitize fuzz soak bench bench-spark lint \
+  format docs build wheel clean FORCE
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,7 +40,7 @@ demo: build ## make up a stock market and a store, run a pipeline over them on S
 	$(BIN)/python examples/demo.py
 
 test: lint ## lint, then every test with a fixed number of random examples
-	$(BIN)/pytest $(DIVIDED) --ignore=tests/cluster --ignore=tests/connect
+	$(BIN)/pytest $(DIVIDED) --ignore=tests/cluster --ignore=tests/connect --ignore=tests/kill
 
 test-connect: build ## the core cases over Spark Connect, and queries in Spark Declarative Pipelines
 	KEUKA_SPARK_CONNECT=1 SPARK_TESTING=0 $(BIN)/pytest tests/spark/test_frames.py
@@ -55,6 +57,10 @@ $(OLDEST_SPARK)/pyspark: | build
 test-cluster: build ## a Spark cluster of a master and two workers on this machine, with what `keuka pack` packs
 	$(BIN)/pytest tests/cluster
 
+test-kill: build ## pipelines killed at random moments, KILLS (30) embedded and SPARK_KILLS (10) on Spark, with a fresh SEED
+	@echo "repeat these kills with: make test-kill KILLS=$(KILLS) SPARK_KILLS=$(SPARK_KILLS) SEED=$(SEED)"
+	SEED=$(SEED) KEUKA_KILLS=$(KILLS) KEUKA_SPARK_KILLS=$(SPARK_KILLS) $(BIN)/pytest tests/kill
+
 laws: build ## the laws of the algebra over EXAMPLES (2000) random queries and streams each, with a fresh SEED
 	@echo "repeat exactly these examples with: make laws EXAMPLES=$(EXAMPLES) SEED=$(SEED)"
 	KEUKA_LAW_EXAMPLES=$(EXAMPLES) $(BIN)/pytest $(DIVIDED) tests/laws --hypothesis-seed=$(SEED)
@@ -67,7 +73,7 @@ sanitize: build ## the tests again with a kernel that checks every index, then w
 	KEUKA_BUILD=checked $(BIN)/python setup.py --quiet build --build-base build/checked-objects --build-lib build/checked
 	PYTHONPATH=$(CURDIR)/build/checked KEUKA_LAW_EXAMPLES=60 \
 	  $(BIN)/pytest $(DIVIDED) --ignore=tests/test_project.py --ignore=tests/spark --ignore=tests/cluster --ignore=tests/connect \
-	  --hypothesis-seed=$(SEED)
+	  --ignore=tests/kill --hypothesis-seed=$(SEED)
 	@test -e "$(LIBASAN)" || { echo "$(CXX) has no AddressSanitizer: libasan.so is missing (on Debian it comes with g++)"; exit 1; }
 	KEUKA_BUILD=sanitized $(BIN)/python setup.py --quiet build --build-base build/sanitized-objects --build-lib build/sanitized
 	$(SANITIZED) ASAN_OPTIONS=detect_leaks=0 KEUKA_LAW_EXAMPLES=30 \
