@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -19,6 +20,7 @@ import keuka
 from keuka.cli import main
 from keuka.pipelines import Input, Queries, Sink, SparkSettings
 
+from ..pipeline.crashing import Crasher
 from ..pipeline.market import RISE, TICKS
 
 STOCK = {"Stock": Input("csv", path="ticks.csv")}
@@ -39,6 +41,10 @@ def run(*sinks: Sink, streams=STOCK, queries=QUERIES, **how) -> keuka.pipelines.
 
 def data_files(directory: str) -> list[Path]:
     return [path for path in sorted(Path(directory).iterdir()) if not path.name.startswith(("_", "."))]
+
+
+def content(directory: str) -> list[str]:
+    return sorted([line for file in data_files(directory) for line in file.read_text().splitlines()])
 
 
 def in_order(table: pa.Table) -> list[str]:
@@ -218,6 +224,46 @@ def test_modes_decide_what_becomes_of_what_is_there(folder):
     run(Sink("json", path="out", mode="overwrite"))
     assert sum([len(file.read_text().splitlines()) for file in data_files("out")]) == 4
     assert sorted(path.name for path in folder.iterdir()) == ["out", "rise.cel", "ticks.csv"]
+
+
+def test_a_run_that_fails_says_which_sinks_spark_has_committed(folder):
+    with pytest.raises(keuka.DataError, match="K608") as raised:
+        run(
+            Sink("nowhere", of="metrics", path="s3a://bucket/metrics", mode="append"),
+            Sink("json", of="Rise", path="out"),
+            Sink("noop", of="Rise", mode="append"),
+        )
+    note = f"visible already: `Rise` as noop; not visible: `metrics` in `s3a://bucket/metrics`, `Rise` in `file://{folder}/out`"
+    assert raised.value.diagnostics[0].help[-1] == note
+    assert sorted(path.name for path in folder.iterdir()) == ["rise.cel", "ticks.csv"]
+
+
+def test_what_a_killed_run_left_is_taken_back_on_spark(folder):
+    with contextlib.closing(Crasher()) as crasher:
+        sinks = [{"path": "first"}, {"path": "out", "mode": "append"}]
+        run(Sink("json", path="out"))
+        before = content("out")
+        n_kills = next(n for n in range(9, 100) if crasher.run(1, *sinks, kill_at=n).killed and content("out") != before)
+    assert n_kills > 9
+    run(Sink("json", path="out", mode="append"), Sink("json", of="metrics", path="first"))
+    assert content("out") == sorted(before * 2)
+    assert sorted(path.name for path in folder.iterdir()) == ["first", "out", "rise.cel", "ticks.csv"]
+
+
+def test_a_directory_that_keuka_did_not_write_is_not_overwritten():
+    Path("out").mkdir()
+    Path("out/theirs").touch()
+    with pytest.raises(keuka.PipelineError, match=r"K606.*a directory that Keuka did not write"):
+        run(Sink("json", path="out", mode="overwrite"))
+
+
+def test_a_link_is_followed(folder):
+    Path("disk").mkdir()
+    Path("link").symlink_to("disk")
+    for _ in range(2):
+        run(Sink("json", path="link", mode="overwrite"))
+    assert len(content("disk")) == 4
+    assert Path("link").is_symlink()
 
 
 def test_columns_that_differ_only_in_case_are_two_columns():
