@@ -287,6 +287,14 @@ def test_a_run_that_cannot_take_back_says_what_is_visible_and_the_next_takes_it_
     assert (versions("a"), leftovers(folder)) == ([1], [])
 
 
+@pytest.mark.parametrize(("path", "code"), [("x" * 300, "K513"), ("x" * 250, "K513"), ("a\0b", "K603")])
+def test_names_that_no_directory_can_have_are_refused(folder, path, code):
+    for mode in ("error", "overwrite", "append"):
+        with pytest.raises(keuka.KeukaError, match=code):
+            run(Sink("json", path=path, mode=mode))
+    assert leftovers(folder) == []
+
+
 def test_an_interrupt_while_sinks_become_visible_takes_them_back(folder, monkeypatch):
     move_in = staging._Stage.move_in
 

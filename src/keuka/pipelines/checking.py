@@ -173,7 +173,9 @@ def local_path(path: str, here: bool) -> str | None:
 
 def staged_path(sink: Sink, here: bool) -> str | None:
     """The directory of a sink that Keuka itself makes visible. Other places, and tables, are Spark's to commit."""
-    return local_path(sink.path, here) if here and sink.path is not None and sink.format in OF_FILES else None
+    if not here or sink.path is None or sink.format not in OF_FILES or not is_possible(sink.path):
+        return None
+    return local_path(sink.path, here)
 
 
 def as_error(found: list[Diagnostic]) -> KeukaError:
@@ -362,6 +364,9 @@ class _Checker:
                 self.note("K603", what, place, f"a path has at most {LONGEST_PATH} bytes, and a name in it {LONGEST_NAME}")
                 continue
             if local is None:
+                continue
+            if not is_possible(local):
+                self.note("K603", "the path of the sink cannot be the name of a directory", place, "write text without NUL")
                 continue
             if os.path.exists(local) and _inside(os.path.realpath(self.pipeline.folder), target):
                 self.note("K606", "the sink would take the place of the directory of the pipeline", place, "name another directory")
