@@ -80,16 +80,10 @@ def free_frame(frame: cython.pointer(Frame)) -> cython.void:
 @cython.cfunc
 @cython.exceptval(check=False)
 def free_result(result: cython.pointer(Result)) -> cython.void:
-    c: int64_t
     if result.columns != cython.NULL and result.flags != cython.NULL:
-        for c in range(result.n_columns):
-            free(result.columns[c].data)
-            free(result.flags[c].data)
+        free_rows(result)
     free(result.columns)
     free(result.flags)
-    free(result.starts.data)
-    free(result.ends.data)
-    free(result.lineage.data)
     memset(result, 0, cython.sizeof(Result))
 
 
