@@ -11,6 +11,7 @@ import logging
 import os
 import time as clock
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, NoReturn
@@ -23,15 +24,15 @@ from keuka.events.clocks import seconds_of, tick_of
 from keuka.events.delivery import Matches
 from keuka.events.files import place
 from keuka.events.frontiers import INFINITE
-from keuka.events.intake import empty_table, memory_table
+from keuka.events.intake import RowsRead, empty_table, memory_table
 from keuka.events.sources import OpenStream, Stream, open_stream
 from keuka.query import Query, described
 from keuka.query import query as as_query
-from keuka.rules import Rule, RuleSpec, check_published, conflict, of_rule, plan_rule, rule_name
+from keuka.rules import Rule, RuleSpec, check_published, conflict, of_rule, plan_rule, publishers, rule_name
 from keuka.run import checkpoints, signing
 from keuka.run.limits import ManyMatchesError, memory_bytes
 from keuka.run.live import Live, Waiting
-from keuka.run.turns import Turn
+from keuka.run.turns import Turn, call
 from keuka.snapshots import checkpoint, resume
 
 log = logging.getLogger("keuka")
@@ -80,15 +81,16 @@ class Engine:
         self._said = {"time": time, "lateness": lateness, "unit": unit}
         self._contributors = bool(contributors)
         self._turn = Turn()
-        self._rules: dict[str, Rule] = {}
-        self._publishers: dict[str, str] = {}  # published stream -> the rule that publishes it
+        self._rules: dict[str, Rule] = {}  # replaced as a whole, never changed, so that `turns.py` can take a change back
         self._live = Live(_clock, None if idle_after is None else seconds_of("idle_after", idle_after), bool(keep_late))
         self._live.memory_limit = memory_bytes(memory_limit)
         for name, data in (streams or {}).items():
             self._live.open(self._declared(name, data))
+        self._live.is_in_doubt = False
 
     # -- rules -------------------------------------------------------------------------------------------------------------
 
+    @call()
     def add(
         self,
         query: Query | str | os.PathLike[str],
@@ -118,31 +120,24 @@ class Engine:
             raise TypeError("outputs must be a list with at least one published name in it")
         if params is not None and not isinstance(params, Mapping):
             raise TypeError(f"params must be a dict from name to value, not {type(params).__name__}")
-        with self._turn:
-            spec = RuleSpec(
-                rule_name(name, parsed, self._rules),
-                parsed,
-                dict(params or {}),
-                None if outputs is None else tuple(outputs),
-                self._contributors if contributors is None else bool(contributors),
-            )
-            check_published(spec, {*self._live.streams, *self._live.unknown}, self._publishers)
-            loaded = plan_rule(spec, self._live)
-            if loaded is not None:
-                self._live.load(loaded)
-            rule = self._enter(spec)
-            for unknown in [stream for stream in rule.streams if stream in self._live.unknown]:
-                if similar(unknown, self._live.streams):
-                    near = similar(unknown, self._live.streams)[0]
-                    log.warning("rule `%s` reads `%s`, of which nothing came yet, and time waits for it; %s", rule.name, unknown, near)
-            return rule
-
-    def _enter(self, spec: RuleSpec, known: Rule | None = None) -> Rule:
-        publishers = {name: self._publishers[name] for name in spec.query.inputs if name in self._publishers}
-        rule = known or Rule(self, spec, publishers)
-        self._rules[spec.name] = rule
-        self._publishers |= dict.fromkeys(spec.published, spec.name)
+        spec = RuleSpec(
+            rule_name(name, parsed, self._rules),
+            parsed,
+            dict(params or {}),
+            None if outputs is None else tuple(outputs),
+            self._contributors if contributors is None else bool(contributors),
+        )
+        check_published(spec, {*self._live.streams, *self._live.unknown}, publishers(self._rules))
+        loaded = plan_rule(spec, self._live)
+        if loaded is not None:
+            self._live.load(loaded)
+        rule = Rule(self, spec, self._rules)
         self._live.expect(rule.streams)
+        self._rules = {**self._rules, rule.name: rule}
+        for unknown in [stream for stream in rule.streams if stream in self._live.unknown]:
+            if similar(unknown, self._live.streams):
+                near = similar(unknown, self._live.streams)[0]
+                log.warning("rule `%s` reads `%s`, of which nothing came yet, and time waits for it; %s", rule.name, unknown, near)
         return rule
 
     @property
@@ -150,55 +145,46 @@ class Engine:
         """All rules by name."""
         return dict(self._rules)
 
+    @call()
     def remove(self, rule: Rule | str) -> None:
         """Takes a rule out; its partial matches go. Matches found before are still delivered."""
         name = rule if isinstance(rule, str) else rule.name
-        with self._turn:
-            known = self._rules.get(name)
-            if known is None or (known is not rule and not isinstance(rule, str)):
-                raise conflict(f"the engine has no such rule `{name}`", *similar(name, self._rules))
-            readers = [other.name for other in self._rules.values() if name in other.publishers.values()] if known.spec.published else []
-            if readers:
-                raise conflict(f"rule `{name}` cannot be removed: {listing(readers)} read what it publishes", "remove these first")
-            self._drop(known)
-
-    def _drop(self, rule: Rule) -> None:
+        known = self._rules.get(name)
+        if known is None or (known is not rule and not isinstance(rule, str)):
+            raise conflict(f"the engine has no such rule `{name}`", *similar(name, self._rules))
+        readers = [other.name for other in self._rules.values() if name in other.publishers.values()] if known.spec.published else []
+        if readers:
+            raise conflict(f"rule `{name}` cannot be removed: {listing(readers)} read what it publishes", "remove these first")
         self._live.check_whole()
-        rule.final_matches = self._live.n_matches[rule.name]
-        if rule.name in self._live.rules:
-            self._live.unload(rule.name)
-        self._live.forget(rule.streams)
-        del self._rules[rule.name]
-        for name in rule.spec.published:
-            del self._publishers[name]
+        known.final_matches = self._live.n_matches[name]
+        if name in self._live.rules:
+            self._live.unload(name)
+        self._live.forget(known.streams)
+        self._rules = {other: rule for other, rule in self._rules.items() if other != name}
 
     # -- events and time ---------------------------------------------------------------------------------------------------
 
+    @call()
     def push(self, stream: str, data: Any) -> Matches:
         """Takes events of a stream and returns the matches that became certain.
 
         data: a RecordBatch or Table, a pandas or polars frame, or a list of dicts. Its rows count one after the other, and may be out
             of order by the lateness of the stream. The events of the latest tick wait until there is a later one.
 
-        A push that raises an error has taken nothing, but for K518, which says what became of the batch.
+        A push that raises an error has taken nothing, but for K518, which says what became of the batch. If it raises in the middle of
+        its work (Ctrl-C, no memory, an overflow), every further call says so (K523) until the engine is restored.
         """
         if not isinstance(stream, str):
             raise TypeError(f"the name of a stream must be a str, not {type(stream).__name__}: push(stream, data)")
-        with self._turn:
-            live = self._live
-            if live.is_full:
-                live.check_room(stream)
-            try:
-                if stream in live.streams:
-                    live.take(stream, data)
-                else:
-                    self._meet(stream, data)
-                live.run()
-            except BaseException as error:
-                self._note(error)
-                raise
-            return live.delivery.deliver()
+        live = self._live
+        if live.is_full:
+            live.check_room(stream)
+        batches = live.streams[stream].intake.read(data) if stream in live.streams else self._meet(stream, data)
+        live.take(stream, batches)
+        live.run()
+        return live.delivery.deliver()
 
+    @call()
     def advance(self, time: Any, *, stream: str | None = None) -> Matches:
         """Promises that all events up to this time, and at it, have been pushed: of one stream, or of all.
 
@@ -212,66 +198,55 @@ class Engine:
         >>> engine.advance(1)
         <1 match: 1 of `all`>
         """
-        with self._turn:
-            live = self._live
-            names = list(live.streams) if stream is None else [self._known(stream)]
-            axis = live.axis
-            if axis is None:
-                problem = "no stream is known yet, so the engine has no clock"
-                raise data_error("K505", problem, "declare one, `Engine(streams={...})`, or push events first")
-            frontier = tick_of(time, axis) + 1
-            if stream is None:
-                live.promised = max(live.promised, frontier)
-            live.promise(frontier, names)
-            return self._go_on()
+        live = self._live
+        names = list(live.streams) if stream is None else [self._known(stream)]
+        axis = live.axis
+        if axis is None:
+            problem = "no stream is known yet, so the engine has no clock"
+            raise data_error("K505", problem, "declare one, `Engine(streams={...})`, or push events first")
+        frontier = tick_of(time, axis) + 1
+        live.promise(frontier, names)
+        if stream is None:
+            live.promised = max(live.promised, frontier)
+        live.run()
+        return live.delivery.deliver()
 
+    @call()
     def poll(self) -> Matches:
         """Lets time go on where it can without new events: after a stream became idle, a rule was removed, a limit raised.
 
         Where there are more matches than `memory_limit` has room for, each call returns some of them.
         """
-        with self._turn:
-            try:
-                return self._go_on()
-            except ManyMatchesError:
-                return self._live.delivery.deliver()
+        with suppress(ManyMatchesError):
+            self._live.run()
+        return self._live.delivery.deliver()
 
+    @call()
     def close(self) -> Matches:
         """Lets time go to its end and returns the last matches. No more events can be pushed.
 
         If these are more than `memory_limit` holds (K518), the engine stays open: `poll` them, then close it again.
         """
-        with self._turn:
-            live = self._live
-            live.promise(INFINITE, live.streams)
-            matches = self._go_on(INFINITE)
-            never = [name for name in self._rules if name not in live.rules]
-            if never:
-                log.warning("no events came of %s, so %s never ran", listing(live.unknown), listing(never))
-            self._turn.is_closed = True
-            return matches
-
-    def _go_on(self, frontier: int | None = None) -> Matches:
-        try:
-            self._live.run(frontier)
-        except BaseException as error:
-            self._note(error)
-            raise
-        return self._live.delivery.deliver()
-
-    def _note(self, error: BaseException) -> None:
-        self._turn.failure = error if self._live.is_in_doubt else None
+        live = self._live
+        live.promise(INFINITE, live.streams)
+        live.run(INFINITE)
+        matches = live.delivery.deliver()
+        never = [name for name in self._rules if name not in live.rules]
+        if never:
+            log.warning("no events came of %s, so %s never ran", listing(live.unknown), listing(never))
+        live.is_closed = True
+        return matches
 
     def __enter__(self) -> Engine:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         n_waiting = sum([live.arrivals.n_held for live in self._live.streams.values()])
-        if error is None and n_waiting and not self._turn.is_closed:
+        if error is None and n_waiting and not self._live.is_closed:
             log.warning("the engine was left while %d events wait; `close()` would have returned their matches", n_waiting)
         if error is None and self._live.is_going:
             log.warning("the engine was left in the middle of a step with very many matches; `poll()` would have returned the others")
-        self._turn.is_closed = True
+        self._live.is_closed = True
 
     # -- streams -----------------------------------------------------------------------------------------------------------
 
@@ -289,43 +264,54 @@ class Engine:
         if stream.sort:
             problem = "`sort=` is for files and readers that are read to their end"
             raise data_error("K515", problem, "say how late rows may come: `lateness=`", where=place(name, None))
-        if name in self._publishers:
-            problem = f"rule `{self._publishers[name]}` publishes `{name}`, so nothing can be pushed into it"
+        published = publishers(self._rules)
+        if name in published:
+            problem = f"rule `{published[name]}` publishes `{name}`, so nothing can be pushed into it"
             raise QueryError(Diagnostic("K306", problem, help=("push under another name",)))
         return open_stream(name, stream)
 
-    def _meet(self, name: str, data: Any) -> None:
-        """Takes the first batch of a stream, which says what its columns are; then the rules that waited for it can be planned.
+    def _meet(self, name: str, data: Any) -> RowsRead:
+        """The first batch of a stream says what its columns are; then the rules that waited for it can be planned.
 
-        If a rule does not fit the stream, or a value does not fit its column, nothing has changed: the next batch may have other columns.
+        Returns its rows. If a row or a rule does not fit the stream, nothing has changed: the rule or the batch may be the wrong one.
         """
         stream = described(name, data, self._said)
         table = memory_table(name, stream.data, stream.time)
+        opened = self._opened(name, replace(stream, data=table.slice(0, 0)))
         live = self._live
-        live.open(self._opened(name, replace(stream, data=table.slice(0, 0))))
-        findings: list[Diagnostic] = []
-        begun: list[str] = []
+        known = set(live.rules)
         try:
-            for rule in [rule for rule in self._rules.values() if rule.name not in live.rules]:
-                try:
-                    loaded = plan_rule(rule.spec, live)
-                    if loaded is not None:
-                        live.load(loaded)
-                        begun.append(rule.name)
-                except KeukaError as error:
-                    findings += of_rule(rule.name, error)
-                    last = f"the batch was not taken: push one that fits, or remove the rule first, `engine.remove({rule.name!r})`"
-                    findings[-1] = replace(findings[-1], help=(*findings[-1].help, last))
-            if findings:
-                raise QueryError(*findings)
-            # The table, because what another library exports may be readable only once.
-            live.take(name, table)
+            live.open(opened)
+            self._begin_rules()
+            rows = live.streams[name].intake.read(table)
+            self._warn_of_name(name)
+            return rows
         except BaseException:
-            for begun_name in reversed(begun):
-                live.unload(begun_name)
-            live.close(name)
-            live.is_in_doubt = False
+            if not live.is_torn:
+                for rule in reversed([rule for rule in live.rules if rule not in known]):
+                    live.unload(rule)
+                if name in live.streams:
+                    live.close(name)
+                live.is_in_doubt = False
             raise
+
+    def _begin_rules(self) -> None:
+        """Loads the rules whose streams are all known now."""
+        live = self._live
+        findings: list[Diagnostic] = []
+        for rule in [rule for rule in self._rules.values() if rule.name not in live.rules]:
+            try:
+                loaded = plan_rule(rule.spec, live)
+                if loaded is not None:
+                    live.load(loaded)
+            except KeukaError as error:
+                findings += of_rule(rule.name, error)
+                last = f"the batch was not taken: push one that fits, or remove the rule first, `engine.remove({rule.name!r})`"
+                findings[-1] = replace(findings[-1], help=(*findings[-1].help, last))
+        if findings:
+            raise QueryError(*findings)
+
+    def _warn_of_name(self, name: str) -> None:
         read = {other for rule in self._rules.values() for other in rule.streams}
         if read and name not in read and similar(name, read):
             log.warning("no rule reads `%s`, of which events were pushed; %s", name, similar(name, read)[0])
@@ -352,50 +338,52 @@ class Engine:
         """Every event before this time has been processed. None before the first, and at the end of time."""
         return self._live.event_time(self._live.frontiers.time)
 
+    @call(after_close=True, after_failure=True)
     def waiting(self) -> Waiting | None:
         """Which stream events wait for, and since when; None if no event waits."""
-        with self._turn.look():
-            return self._live.waiting()
+        return self._live.waiting()
 
     @property
+    @call(after_close=True, after_failure=True)
     def late(self) -> dict[str, int]:
         """How many rows of each stream came too late to be used."""
-        with self._turn.look():
-            return {name: live.n_late for name, live in self._live.streams.items()}
+        return {name: live.n_late for name, live in self._live.streams.items()}
 
+    @call(after_close=True)
     def take_late(self, stream: str) -> pa.Table:
         """The late rows of a stream since the last time, as they were pushed. They are kept only with `keep_late=True`."""
-        with self._turn.look():
-            live = self._live.streams[self._known(stream)]
-            late, live.late = live.late, []
-            return pa.Table.from_batches(late, live.intake.schema)
+        live = self._live.streams[self._known(stream)]
+        late = pa.Table.from_batches(live.late, live.intake.schema)
+        self._live.is_in_doubt = True
+        live.late = []
+        return late
 
+    @call(after_close=True, after_failure=True)
     def counters(self) -> dict[str, Any]:
         """Events that came, were processed, wait, were late; matches; what is held. As a whole, by stream and by rule."""
-        with self._turn.look():
-            return self._live.counters(self._rules)
+        return self._live.counters(self._rules)
 
+    @call(after_close=True, after_failure=True)
     def _counters_of(self, rule: Rule) -> dict[str, int]:
         """The counters of one rule, also of one that was removed."""
-        with self._turn.look():
-            if self._rules.get(rule.name) is not rule:
-                return {"matches": rule.final_matches, "live_instances": 0, "bytes": 0}
-            return self._live.rule_counters(rule.name)
+        if self._rules.get(rule.name) is not rule:
+            return {"matches": rule.final_matches, "live_instances": 0, "bytes": 0}
+        return self._live.rule_counters(rule.name)
 
     # -- snapshots ---------------------------------------------------------------------------------------------------------
 
+    @call()
     def snapshot(self, *, key: bytes | str | None = None) -> bytes:
         """The engine between two calls, as bytes: rules, partial matches, events that wait, matches not delivered yet.
 
         key: sign it (HMAC, SHA-256) with these 16 or more bytes, so that `restore` with the same key refuses what others wrote.
         """
-        if key is not None:
-            key = signing.key_bytes(key)  # before the engine is asked, which may take long
-        with self._turn:
-            self._live.check_whole()
-            taken = checkpoints.to_bytes(checkpoint([rule.spec for rule in self._rules.values()], self._live))
-        return taken if key is None else signing.sign(taken, key)
+        secret = None if key is None else signing.key_bytes(key)  # before the engine is asked, which may take long
+        self._live.check_whole()
+        taken = checkpoints.to_bytes(checkpoint([rule.spec for rule in self._rules.values()], self._live))
+        return taken if secret is None else signing.sign(taken, secret)
 
+    @call(after_failure=True)
     def restore(self, snapshot: bytes | bytearray | memoryview, *, key: bytes | str | None = None) -> None:
         """Goes back to a snapshot, also one of another process. What came after it must be pushed again.
 
@@ -408,13 +396,15 @@ class Engine:
         if not isinstance(snapshot, bytes | bytearray | memoryview):
             raise TypeError(f"a snapshot is bytes, not {type(snapshot).__name__}")
         value = checkpoints.from_bytes(signing.verify(bytes(snapshot), key))
-        with self._turn.again():
-            live = Live(self._live.clock, self._live.idle_after, self._live.keep_late)
-            live.memory_limit = self._live.memory_limit
-            specs = resume(value, [rule.spec for rule in self._rules.values()], self._live, live)
-            known, self._rules, self._publishers, self._live = self._rules, {}, {}, live
-            for spec in specs:
-                self._enter(spec, known.get(spec.name))
+        live = Live(self._live.clock, self._live.idle_after, self._live.keep_late)
+        live.memory_limit = self._live.memory_limit
+        specs = resume(value, [rule.spec for rule in self._rules.values()], self._live, live)
+        rules: dict[str, Rule] = {}
+        for spec in specs:
+            rules[spec.name] = self._rules.get(spec.name) or Rule(self, spec, rules)
+            live.expect(rules[spec.name].streams)
+        live.is_in_doubt = True
+        self._rules, self._live = rules, live
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("an engine cannot be pickled; send `engine.snapshot()` instead, and `restore` it in a new engine")

@@ -44,9 +44,11 @@ class RuleSpec:
 class Rule:
     """A query that an engine runs. Made by `Engine.add`."""
 
-    def __init__(self, engine: Engine, spec: RuleSpec, publishers: dict[str, str]) -> None:
+    def __init__(self, engine: Engine, spec: RuleSpec, others: Mapping[str, Rule]) -> None:
+        """`others` are the rules that the engine has already, by name."""
+        published = publishers(others)
         self.spec = spec
-        self.publishers = publishers  # streams it reads that rules publish, and these rules
+        self.publishers = {name: published[name] for name in spec.query.inputs if name in published}  # whose streams it reads
         self.final_matches = 0
         self._engine = engine
 
@@ -83,6 +85,11 @@ class Rule:
 
     def __repr__(self) -> str:
         return f"<rule `{self.name}` over {listing(self.spec.query.inputs)}>"
+
+
+def publishers(rules: Mapping[str, Rule]) -> dict[str, str]:
+    """Published stream -> the rule that publishes it."""
+    return {name: rule.name for rule in rules.values() for name in rule.spec.published}
 
 
 def rule_name(name: object, query: Query, taken: Collection[str]) -> str:

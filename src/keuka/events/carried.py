@@ -78,13 +78,13 @@ class CarriedColumn:
 
     def _held(self) -> tuple[Int64Array, pa.Array]:
         if len(self._values) != 1:
-            empty = np.empty(0, np.int64)
+            numbers = np.concatenate([np.empty(0, np.int64), *self._numbers])
             try:
-                self._values = [pa.concat_arrays([pa.nulls(0, self._arrow), *self._values])]
+                values = pa.concat_arrays([pa.nulls(0, self._arrow), *self._values])
             except pa.ArrowInvalid:
                 help = "leave the column out of the query, or bound how long matches may take (`DUR < 10 min`)"
                 raise data_error("K514", "more than 2 GB of a column must be held for matches to come", help, where=self._where) from None
-            self._numbers = [np.concatenate([empty, *self._numbers])]
+            self._numbers, self._values = [numbers], [values]  # both or, after Ctrl-C, neither: a snapshot comes by here
         return self._numbers[0], self._values[0]
 
 

@@ -27,6 +27,8 @@ from keuka.schema import Attribute, Type, attribute_of
 SMALL_BATCH = 4_096
 WEIGH_AFTER = 65_536
 
+RowsRead = list[tuple[pa.RecordBatch, EventBatch]]  # rows as they came, and as events in order of arrival
+
 
 class Intake:
     """The door of one stream."""
@@ -47,8 +49,8 @@ class Intake:
         is_plain = pa.types.is_int64(arrow) or (pa.types.is_timestamp(arrow) and arrow.unit == "us")
         self._time_idx = self.schema.get_field_index(stream.time[0]) if is_plain and len(stream.time) == 1 else None
 
-    def read(self, data: Any) -> list[tuple[pa.RecordBatch, EventBatch]]:
-        """The rows as they came, and as events in order of arrival. What is wrong with them is said before anything is taken."""
+    def read(self, data: Any) -> RowsRead:
+        """The rows as they came, and as events in order of arrival. Nothing has changed yet, whatever is wrong with them."""
         as_it_is = isinstance(data, pa.RecordBatch) and data.schema.equals(self.schema)
         batches = [data] if as_it_is else self._batches(data)
         found = []
@@ -57,11 +59,16 @@ class Intake:
             if batch.num_rows:
                 found.append((batch, self._events(batch, n_rows)))
                 n_rows += batch.num_rows
-        if found and n_rows >= min(2 * self._weighed_at, self._weighed_at + WEIGH_AFTER):
-            # Not every time: asking a small batch for its size costs as much as taking it in.
-            self.row_bytes, self._weighed_at = batches[-1].nbytes / max(1, batches[-1].num_rows), n_rows
-        self.n_rows = n_rows
         return found
+
+    def count(self, batches: RowsRead) -> None:
+        """Rows that were read are taken: they count, and the last of them say how much memory a row takes."""
+        for _, batch in batches:
+            self.n_rows += batch.n_events
+        if batches and self.n_rows >= min(2 * self._weighed_at, self._weighed_at + WEIGH_AFTER):
+            # Not every time: asking a small batch for its size costs as much as taking it in.
+            last = batches[-1][0]
+            self.row_bytes, self._weighed_at = last.nbytes / last.num_rows, self.n_rows
 
     def converted(self, held: list[EventBatch], columns: Collection[str]) -> list[EventBatch]:
         """Held batches with these columns, too, in their canonical types. `want` must follow, unless a value does not fit."""

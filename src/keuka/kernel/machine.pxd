@@ -19,7 +19,7 @@ cpdef enum:
     SIGNALS_AFTER = 1048576  # programs run between two looks at signals; some 50 ms
     LANES_A_PROGRAM = 16     # rows of a column that take about the time of one program
     INSTANCES_A_PROGRAM = 8  # that an event passes by, because it does not follow them
-    BYTES_A_CONTRIBUTOR = 96 # that it takes on its way out of the kernel: three words twice, texts of stream and id
+    BYTES_A_CONTRIBUTOR = 320 # that it takes on its way out of the kernel: words, hashes, and texts of stream and id while they are made
     ROW_HANDLE = 5           # type of slots whose value is not the kernel's (layout.py)
     MOST_APART = 16          # simultaneous events whose keys are compared with each other
     LARGE = 2048             # keys of a state beyond which memory is fetched ahead

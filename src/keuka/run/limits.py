@@ -171,7 +171,11 @@ def _most(held: Mapping[str, Usage], kind: str = "") -> str:
 # -- what users are told of an engine --------------------------------------------------------------------------------------
 
 
-class ManyMatchesError(DataError):
+class LimitError(DataError):
+    """K518 of an engine that is whole: the error says what became of the call."""
+
+
+class ManyMatchesError(LimitError):
     """K518 for matches that nobody has taken yet: the next call takes them, and goes on."""
 
 
@@ -206,7 +210,7 @@ def too_much(
     unbounded: Collection[str],
     waiting: Mapping[str, tuple[int, int]],  # by stream: rows that wait, bytes they take
     batch: str,  # what became of the last batch
-) -> DataError:
+) -> LimitError:
     """Says who holds most, and what would make it less."""
     message = f"the engine holds {show_bytes(n_bytes)}, and its memory_limit is {show_bytes(limit)}"
     rule = max(used, key=lambda name: used[name].n_bytes, default=None)
@@ -220,9 +224,10 @@ def too_much(
         ]
     else:
         if rule is None:
-            return data_error("K518", message, "raise the limit: `engine.memory_limit = ...`")
+            return LimitError(Diagnostic("K518", message, help=("raise the limit: `engine.memory_limit = ...`",)))
         where = f"rule `{rule}` holds most: {show_bytes(used[rule].n_bytes)} for {used[rule].n_instances:,} partial matches"
         bound = "bound how long its matches may take, for example `FILTER {DUR <= 10 min} (...)`; now partial matches wait for ever"
         shorter = "a smaller bound on DUR, a more selective first FILTER, fewer columns, or no contributors would need less"
         remedies = [bound if rule in unbounded else shorter, "remove it: `rule.remove()`"]
-    return data_error("K518", message, *remedies, f"or raise the limit, `engine.memory_limit = ...`, and go on; {batch}", where=where)
+    remedies.append(f"or raise the limit, `engine.memory_limit = ...`, and go on; {batch}")
+    return LimitError(Diagnostic("K518", message, label=where, help=tuple(remedies)))

@@ -22,7 +22,7 @@ from keuka.events.clocks import show_time, time_of
 from keuka.events.columns import Int64Array
 from keuka.events.delivery import Delivery, about_bytes
 from keuka.events.frontiers import BEGINNING, INFINITE, Arrivals, EventBatch, Frontiers, late_rows
-from keuka.events.intake import Intake
+from keuka.events.intake import Intake, RowsRead
 from keuka.events.matches import result_schema
 from keuka.events.order import common_axis
 from keuka.events.sources import OpenStream
@@ -112,7 +112,7 @@ class Live:
         self.idle_after = idle_after
         self.keep_late = keep_late
         self.memory_limit = limits.default_memory()
-        self.streams: dict[str, LiveStream] = {}
+        self.streams: dict[str, LiveStream] = {}  # replaced as a whole, never changed, so that `turns.py` can take a change back
         self.rules: dict[str, LoadedRule] = {}
         self.n_matches: Counter[str] = Counter()  # by rule
         self.frontiers = Frontiers(few_rows=FEW_ROWS)
@@ -120,7 +120,12 @@ class Live:
         self.runner: Runner | None = None  # from the first rule on
         self.unknown: list[str] = []  # streams that rules read and whose columns nobody has said yet
         self.promised = BEGINNING  # for streams that are not known yet, too
-        self.is_in_doubt = False  # an exception now leaves rows or partial matches that are neither here nor there
+        # An exception now would leave rows, rules or partial matches neither here nor there. Whatever changes something sets it first;
+        # only the end of a call, or of undoing one, clears it (`turns.py`).
+        self.is_in_doubt = False
+        self.is_torn = False  # a stream or a rule is only half there, so that its coming cannot be undone
+        self.failure: str | None = None  # what ended a call in the middle
+        self.is_closed = False
         self._readers: Counter[str] = Counter()  # how many rules read an input stream
         self._read: list[LiveStream] = []  # the streams among them that are known
         self._expected: dict[str, float] = {}  # when a rule first asked for a stream
@@ -145,13 +150,17 @@ class Live:
         common_axis([*[live.stream for live in self.streams.values()], stream])
         live = LiveStream(stream, self.clock())
         live.arrivals.promise(self.promised)
-        self.streams[stream.name] = live
+        self.is_in_doubt = self.is_torn = True
+        self.streams = {**self.streams, stream.name: live}
         self.frontiers.arrivals[stream.name] = live.arrivals
         self._count_readers()
+        self.is_torn = False
 
     def close(self, name: str) -> None:
         """A stream is not known any more. No event of it was taken, and no rule that runs reads it."""
-        del self.streams[name], self.frontiers.arrivals[name]
+        self.is_in_doubt = True
+        self.streams = {other: live for other, live in self.streams.items() if other != name}
+        del self.frontiers.arrivals[name]
         if not self.rules:
             self.runner = None
         elif self.runner is not None:
@@ -160,6 +169,7 @@ class Live:
 
     def expect(self, names: Iterable[str]) -> None:
         """A rule will read these input streams, known or not: time goes no further than they have come."""
+        self.is_in_doubt = True
         for name in names:
             self._readers[name] += 1
             self._expected.setdefault(name, self.clock())
@@ -167,6 +177,7 @@ class Live:
 
     def forget(self, names: Iterable[str]) -> None:
         """A rule no longer reads these input streams."""
+        self.is_in_doubt = True
         self._readers -= Counter(names)
         self._expected = {name: at for name, at in self._expected.items() if name in self._readers}
         self._count_readers()
@@ -183,18 +194,15 @@ class Live:
     def load(self, rule: LoadedRule) -> None:
         """The rule runs from now on; if it cannot, nothing has changed."""
         self.check_whole()
+        before = self.is_in_doubt
+        self.is_in_doubt = self.is_torn = True
         if self.runner is None:
             self.runner = Runner((), rule.axis)
-        for source in rule.tables.sources:
-            if source.name in self.streams:
-                self.runner.open(self.streams[source.name].stream)
-        self.runner.load(rule.name, rule.tables, rule.since, rule.axis)
         try:
-            self._sources.update([source.name for source in rule.tables.sources])
-            self._read_columns()
-        except BaseException:
-            self._sources -= Counter([source.name for source in rule.tables.sources])
-            self.runner.unload(rule.name)
+            self._load(rule, self.runner)
+        except KeukaError:
+            self.is_torn = False
+            self.is_in_doubt = before
             raise
         self.rules[rule.name] = rule
         for output in rule.tables.outputs:
@@ -203,11 +211,27 @@ class Live:
                 self.runner.publish(output.name, rule.name, output)
                 type_ = StreamType(output.schema, rule.axis, rule.published[output.name])
                 self._published[output.name] = Published(output.name, type_, rule.contributors)
+        self.is_torn = False
+
+    def _load(self, rule: LoadedRule, runner: Runner) -> None:
+        sources = [source.name for source in rule.tables.sources]
+        for name in sources:
+            if name in self.streams:
+                runner.open(self.streams[name].stream)
+        runner.load(rule.name, rule.tables, rule.since, rule.axis)
+        try:
+            self._sources.update(sources)
+            self._read_columns()
+        except KeukaError:
+            self._sources -= Counter(sources)
+            runner.unload(rule.name)
+            raise
 
     def unload(self, name: str) -> None:
         """The rule and its partial matches go. Matches already found are still delivered."""
         self.check_whole()
         assert self.runner is not None
+        self.is_in_doubt = True
         rule = self.rules.pop(name)
         for output in rule.tables.outputs:
             self.delivery.withdraw(name, output.name)
@@ -237,21 +261,20 @@ class Live:
 
     # -- rows and time -----------------------------------------------------------------------------------------------------
 
-    def take(self, name: str, data: Any) -> None:
-        """Takes rows in. If they are refused, nothing has changed."""
+    def take(self, name: str, batches: RowsRead) -> None:
+        """Takes in rows that the stream's intake has read."""
         live = self.streams[name]
-        batches = live.intake.read(data)
+        self.is_in_doubt = True
+        live.intake.count(batches)
         live.heard = self.clock()
         floor = self.frontiers.time
         for raw, batch in batches:
             frontier = live.arrivals.frontier
             late = live.arrivals.push(batch, floor)
-            self.is_in_doubt = True
             if late is not None and name not in self._readers:
                 late = late_rows(batch.end, frontier, live.stream.lateness)  # that time has passed a row matters to nobody
             if late is not None:
                 self._set_aside(live, raw, batch, late)
-        self.is_in_doubt = False
 
     def _set_aside(self, live: LiveStream, raw: pa.RecordBatch, batch: EventBatch, late: Int64Array) -> None:
         if not live.n_late:
@@ -267,6 +290,7 @@ class Live:
 
     def promise(self, frontier: int, names: Iterable[str]) -> None:
         """These streams have come to the frontier: nothing before it will be pushed."""
+        self.is_in_doubt = True
         now = self.clock()
         for name in names:
             self.streams[name].arrivals.promise(frontier)
@@ -317,13 +341,13 @@ class Live:
 
         K518 if more memory is held than allowed, by what waits or by matches; what was not processed then still waits.
         """
+        self.is_in_doubt = True
         if self._are_too_many():  # what was found goes first
             raise limits.too_many_matches(self.n_matches, self.memory_limit)
         # A stream that a new rule reads, or one that was idle, may be behind: time never goes back.
         frontier = max(self.frontier() if frontier is None else frontier, self.frontiers.time)
         if self.is_full:
             self._check_kernel_memory()
-        self.is_in_doubt = True
         try:
             while self._begin(frontier):
                 n_found = self._go_on()
@@ -331,7 +355,6 @@ class Live:
                 self._check_kernel_memory()
         except OutOfRoom:  # the step stays in the middle, and with it the engine in doubt
             raise limits.out_of_memory_within(self.memory_limit, self._used()) from None
-        self.is_in_doubt = False
         self._n_waiting = self._waiting_bytes()
         if self._n_allocated + self._n_waiting > self.memory_limit and self.n_bytes > self.memory_limit:
             raise self._too_much(False, "the events that were pushed are kept")
@@ -361,7 +384,6 @@ class Live:
             found += batches
             if self._are_too_many(found):
                 self._collect(found)
-                self.is_in_doubt = False
                 raise limits.too_many_matches(self.n_matches, self.memory_limit)
         self._going = None
         return self._collect(found)
@@ -433,7 +455,6 @@ class Live:
     def _check_kernel_memory(self) -> None:
         self._n_allocated = 0 if self.runner is None else self.runner.n_allocated
         if self._n_allocated > self.memory_limit and self._kernel_bytes > self.memory_limit:
-            self.is_in_doubt = False
             raise self._too_much(True, "the events that were pushed are kept")
 
     def _too_much(self, is_kernel: bool, batch: str) -> KeukaError:

@@ -8,7 +8,7 @@ here looks at single events.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -318,15 +318,17 @@ class Runner:
         return [(numbers[c], int(self._attribute(stream, c).type is Type.DOUBLE)) for c in self.partition.get(stream, ())]
 
     def _together(self, tasks: list[Any]) -> None:
-        """Run tasks in threads; Ctrl-C ends them all."""
+        """Run tasks in threads. What ends one of them, or this thread, ends them all: Ctrl-C, no memory, a limit."""
         assert self._pool is not None
-        futures = [self._pool.submit(task) for task in tasks]
+        futures: list[Future[None]] = []
         try:
+            futures += [self._pool.submit(task) for task in tasks]
             for future in futures:
                 future.result()
-        except KeyboardInterrupt:
+        except BaseException:
             for machine in self.machines:
                 machine.interrupt()
+            wait(futures)
             raise
 
     def _kernel_batch(self, name: str, batch: EventBatch) -> tuple[object, ...]:
