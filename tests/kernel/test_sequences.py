@@ -15,7 +15,8 @@ import pytest
 import keuka
 from keuka.automaton.tables import Tables, from_bytes, to_bytes
 from keuka.events.frontiers import BEGINNING
-from keuka.events.sources import open_stream
+from keuka.events.order import in_order
+from keuka.events.sources import Stream, open_stream
 from keuka.kernel.bytecode import Op
 from keuka.query import prepare
 from keuka.run import state
@@ -23,7 +24,7 @@ from keuka.run.embedded import last_end, run
 from keuka.run.runner import Runner
 from keuka.schema import MAX_TICK
 
-from .fuzz import ABSENCES, COMBINATIONS, EVENTS, STREAMS, Stream, in_order
+from ..fuzz.damage import ABSENCES, COMBINATIONS, EVENTS, STREAMS
 
 FIRST, LAST = BEGINNING, MAX_TICK
 

@@ -15,7 +15,7 @@ from keuka.automaton.tables import Tables, from_bytes, to_bytes
 from keuka.kernel.layout import ARRAYS, VERSION
 from keuka.query import prepare
 
-from .fuzz import EVENTS, HEAD, RUNS, repair_tables
+from ..fuzz.damage import EVENTS, HEAD, RUNS, repair_tables
 
 
 @pytest.fixture(scope="module")

@@ -34,7 +34,7 @@ def test_cel_reads_what_sase_publishes():
 def test_a_directory_may_hold_both(tmp_path: Path):
     (tmp_path / "a.sase").write_text(PAIRS.texts[0].file.source.text)
     (tmp_path / "b.cel").write_text(LARGE.texts[0].file.source.text)
-    assert {*keuka.match_all(str(tmp_path), ONE, time="t")} == {"Large", "Pairs"}
+    assert {*keuka.match_all(tmp_path, ONE, time="t")} == {"Large", "Pairs"}
 
 
 def test_a_text_that_is_there_twice_has_two_results():

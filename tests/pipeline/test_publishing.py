@@ -287,10 +287,10 @@ def test_a_run_that_cannot_take_back_says_what_is_visible_and_the_next_takes_it_
     assert (versions("a"), leftovers(folder)) == ([1], [])
 
 
-@pytest.mark.parametrize(("path", "code"), [("x" * 300, "K513"), ("x" * 250, "K513"), ("a\0b", "K603")])
-def test_names_that_no_directory_can_have_are_refused(folder, path, code):
+@pytest.mark.parametrize("path", ["x" * 300, "x" * 250, "a\0b"])
+def test_names_that_no_directory_can_have_are_refused(folder, path):
     for mode in ("error", "overwrite", "append"):
-        with pytest.raises(keuka.KeukaError, match=code):
+        with pytest.raises(keuka.KeukaError, match="K603"):
             run(Sink("json", path=path, mode=mode))
     assert leftovers(folder) == []
 

@@ -37,7 +37,7 @@ class CarriedColumn:
     def mean_bytes(self) -> int:
         """About how much one value takes."""
         arrays = [*self._values, self._batch]
-        return int(sum([values.nbytes for values in arrays])) // max(1, sum([len(values) for values in arrays])) + 1
+        return sum([bytes_of(values) for values in arrays]) // max(1, sum([len(values) for values in arrays])) + 1
 
     def open(self, first_number: int, values: pa.Array) -> None:
         """The column of a batch; numbers only ever grow."""

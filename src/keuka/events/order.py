@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from keuka.errors import data_error
 from keuka.events.clocks import out_of_order, show_duration, show_time
-from keuka.events.columns import MOST_TEXT, Int64Array, UnfitError, is_text, joinable, ticks
+from keuka.events.columns import MOST_TEXT, Int64Array, UnfitError, bytes_of, is_text, joinable, ticks
 from keuka.events.files import BATCH_ROWS, place
 from keuka.events.frontiers import BEGINNING, INFINITE, Arrivals, EventBatch, Frontiers, ascending, event_batch, taken
 from keuka.events.sources import OpenStream, fit, joined, read
@@ -137,7 +137,7 @@ def _whole(stream: OpenStream, columns: Sequence[str], chunk_rows: int, count: C
     pieces, n_bytes = [], 0
     for piece in read(stream, names, chunk_rows):
         pieces.append(piece)
-        n_bytes += piece[1].nbytes
+        n_bytes += bytes_of(piece[1])
         count(stream.name, n_bytes)
     if not pieces:
         return stream.data.schema.empty_table().select(names), range(0)
@@ -187,7 +187,7 @@ def _feed_arriving(arrivals: Arrivals, columns: Sequence[str], chunk_rows: int, 
             where = stream.where(int(rows[first]), stream.time[-1])
             raise out_of_order(int(end[first]), before, stream.type.axis, stream.lateness, where)
         largest = max(largest, int(end.max()))
-        n_rows, n_bytes = n_rows + batch.num_rows, n_bytes + batch.nbytes
+        n_rows, n_bytes = n_rows + batch.num_rows, n_bytes + bytes_of(batch)
         count(stream.name, arrivals.n_held * n_bytes // n_rows)
         yield
 

@@ -365,9 +365,6 @@ class _Checker:
                 continue
             if local is None:
                 continue
-            if not is_possible(local):
-                self.note("K603", "the path of the sink cannot be the name of a directory", place, "write text without NUL")
-                continue
             if os.path.exists(local) and _inside(os.path.realpath(self.pipeline.folder), target):
                 self.note("K606", "the sink would take the place of the directory of the pipeline", place, "name another directory")
             elif link := dangling_link(local):

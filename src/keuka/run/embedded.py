@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from keuka.automaton.tables import Tables
 from keuka.errors import DataError
+from keuka.events.columns import bytes_of
 from keuka.events.delivery import about_bytes
 from keuka.events.files import BATCH_ROWS
 from keuka.events.order import EventBatch, common_axis, in_order
@@ -142,7 +143,7 @@ class _Limited:
         """Arrow's own count is taken where values differ in size: for rows of numbers alone it would cost 5 % of W2."""
         if batch.output not in self.varies:
             self.varies[batch.output] = any(not pa.types.is_primitive(field.type) for field in batch.rows.schema)
-        return int(batch.rows.nbytes) if self.varies[batch.output] else about_bytes(batch.rows)
+        return bytes_of(batch.rows) if self.varies[batch.output] else about_bytes(batch.rows)
 
     def _out_of_memory(self) -> DataError:
         return told.out_of_memory(self.n_bytes, self.runner.usage_by_name(QUERY), told.raise_memory(self.n_bytes))
