@@ -94,7 +94,9 @@ def kind_of(error: BaseException) -> str:
 
 def held_bytes() -> int:
     """The most that this process has held at a time."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    # Not by `getrusage`, which counts what the parent had when it forked.
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(status.partition("VmHWM:")[2].split()[0])
 
 
 def limit_memory() -> None:
