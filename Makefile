@@ -27,7 +27,7 @@ LIBASAN = $(shell $(CXX) -print-file-name=libasan.so)
 SANITIZED = LD_PRELOAD="$(LIBASAN) $(shell $(CXX) -print-file-name=libstdc++.so)" PYTHONPATH=$(CURDIR)/build/sanitized \
   PYTHONMALLOC=malloc ARROW_DEFAULT_MEMORY_POOL=system UBSAN_OPTIONS=print_stacktrace=1 \
   LSAN_OPTIONS=suppressions=$(CURDIR)/tests/kernel/leaks.txt:print_suppressions=0
-KERNEL_TESTS := tests/kernel tests/run
+KERNEL_TESTS := tests/kernel tests/run --ignore=tests/run/test_process_memory.py
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-connect test-oldest test-cluster test-kill laws laws-spark sanitize fuzz soak bench bench-spark lint \
