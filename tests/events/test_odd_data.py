@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import datetime as dt
 import mmap
 from collections.abc import Callable, Iterator
@@ -504,3 +505,29 @@ def test_a_frame_of_polars_that_cannot_be_converted_is_refused(columns: list[str
 def test_nested_columns_without_any_value_pass_through(value: object):
     rows = [{"t": 1, "c": value, "k": 1}, {"t": 2, "c": value, "k": 1}]
     assert keuka.match("SELECT c FROM S NEXT {$2.k = $1.k} S", rows, time="t")["c"].to_pylist() == [value]
+
+
+def test_a_type_for_which_pyarrow_has_no_class_is_refused(tmp_path: Path):
+    """A file can hold intervals of months; pyarrow can name the type, but has no columns of it."""
+
+    class ArrowSchema(ctypes.Structure):
+        pass
+
+    release_type = ctypes.CFUNCTYPE(None, ctypes.POINTER(ArrowSchema))
+    text, number, pointer = ctypes.c_char_p, ctypes.c_int64, ctypes.c_void_p
+    ArrowSchema._fields_ = [
+        *[("format", text), ("name", text), ("metadata", text), ("flags", number), ("n_children", number)],
+        *[("children", pointer), ("dictionary", pointer), ("release", release_type), ("private", pointer)],
+    ]
+
+    @release_type
+    def release(exported):
+        exported.contents.release = release_type()
+
+    exported = ArrowSchema(b"tiM", b"x", None, 2, 0, None, None, release, None)
+    schema = pa.schema([("t", pa.int64()), ("x", pa.DataType._import_from_c(ctypes.addressof(exported)))])
+    with pa.OSFile(str(tmp_path / "months.arrow"), "wb") as file, pa.ipc.new_file(file, schema):
+        pass
+    with pytest.raises(keuka.DataError, match="a column of type month_interval cannot pass through a query"):
+        keuka.match("SELECT * FROM S", tmp_path / "months.arrow", time="t")
+    assert keuka.match("SELECT t FROM S", tmp_path / "months.arrow", time="t").num_rows == 0

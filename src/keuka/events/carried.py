@@ -92,6 +92,6 @@ def check_type(arrow: pa.DataType, where: str) -> None:
     """Arrow has types that it can neither join nor pick from; said before a run begins, not when the first match is there."""
     try:
         pa.concat_arrays([pa.nulls(1, arrow), pa.nulls(1, arrow)]).take(pa.array([1, 0])).cast(arrow)
-    except pa.ArrowException:
+    except (pa.ArrowException, KeyError):  # KeyError: pyarrow has no class for columns of this type, such as intervals of months
         problem = f"a column of type {arrow} cannot pass through a query"
         raise data_error("K512", problem, "convert the column, or leave it out of the query", where=where) from None
