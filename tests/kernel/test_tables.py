@@ -63,7 +63,7 @@ def test_names_that_do_not_fit_the_arrays_are_refused(tables: Tables):
     body = data[HEAD.size :]
     meta, arrays = json.loads(body[:n_text]), body[n_text:]
     wrong: list[dict[str, object]] = []
-    for change in ("operator", "name of an output", "type of a source", "type of an output", "streams", "fallible", "missing"):
+    for change in ("operator", "name of an output", "type of a source", "type of an output", "streams", "fallible", "partition", "missing"):
         damaged = json.loads(json.dumps(meta))
         if change == "operator":
             damaged["outputs"][0][1] = 99_999

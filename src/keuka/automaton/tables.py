@@ -260,7 +260,10 @@ def _read(meta: dict[str, Any], data: bytes) -> Tables:
     sources = [SourceColumns(_text(name), _texts(columns), tuple([Type(t) for t in types])) for name, columns, types in meta["sources"]]
     outputs = [OutputColumns(_text(n), op, _schema_of_text(s), bytes.fromhex(f)) for n, op, s, f in meta["outputs"]]
     names = _texts(meta["streams"]), _texts(meta["fallible"])
-    partition = None if meta["partition"] is None else {_text(name): _texts(columns) for name, columns in meta["partition"].items()}
+    key = meta["partition"]
+    if key is not None and not isinstance(key, dict):
+        raise Malformed("the key of the plan does not name streams")
+    partition = None if key is None else {_text(name): _texts(columns) for name, columns in key.items()}
     return Tables(arrays, _texts(meta["texts"]), tuple(sources), tuple(outputs), *names, partition)
 
 
