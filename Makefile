@@ -30,11 +30,11 @@ SANITIZED = LD_PRELOAD="$(LIBASAN) $(shell $(CXX) -print-file-name=libstdc++.so)
 KERNEL_TESTS := tests/kernel tests/run --ignore=tests/run/test_process_memory.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-connect test-oldest test-cluster test-kill laws laws-spark sanitize fuzz soak bench bench-spark lint \
+.PHONY: help demo test test-connect test-oldest test-cluster test-kill laws laws-spark sanitize fuzz soak bench bench-compare bench-spark lint \
   format docs build wheel clean FORCE
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: build ## make up a stock market and a store, run a pipeline over them on Spark, draw a match
 	$(BIN)/python examples/demo.py
@@ -90,6 +90,11 @@ soak: build ## 200 million events with 100 million keys; memory must stay flat. 
 
 bench: build ## measure speed and memory; tables and plots go to out/bench
 	$(BIN)/python benchmarks/run.py
+
+bench-compare: build ## the benchmarks with this checkout and with another one (OLD=DIR), repetition by repetition in turns
+	@test -n "$(OLD)" || { echo "name the other checkout: make bench-compare OLD=../keuka-before"; exit 1; }
+	cd $(OLD) && KEUKA_BUILD=release $(abspath $(BIN))/python setup.py --quiet build_ext --inplace
+	$(BIN)/python benchmarks/compare.py $(OLD)
 
 bench-spark: build ## W1 and W2 on Spark in local mode, next to what else can be done there; tables go to out/bench/spark
 	$(BIN)/python benchmarks/run_spark.py

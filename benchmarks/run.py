@@ -24,12 +24,13 @@ from parts.patterns import double_tops, planning, query_7
 from parts.peers import workload_1
 from parts.rivals import java_engines
 from parts.sequences import mixed_keys, next_to_duckdb, sequence_of_three
-from parts.sizes import batch_sizes, stream_lengths, streamed_file
+from parts.sizes import batch_sizes, stream_lengths, streamed_file, unread_columns
 from parts.state import live_instances, sequence_memory, text_keys
 
 PARTS: tuple[Callable[[], list[Row]], ...] = (
     query_7,
     batch_sizes,
+    unread_columns,
     pushed_batches,
     two_threads,
     stream_lengths,

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import statistics
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -42,6 +45,25 @@ def batch_sizes() -> list[Row]:
             Row(f"Query 7, reader with batches of {n_rows:,}", f"{rate:.1f} M events/s", numbers={"batch_rows": n_rows, "rate": rate})
         )
     return rows
+
+
+def unread_columns() -> list[Row]:
+    """A pandas frame with texts and numbers that nobody reads, beside one with the three columns that the query reads."""
+    n_rows = 3_000_000
+    every = np.arange(n_rows)
+    names = np.array([f"name {i}" for i in range(1_000)], object)
+    read = pd.DataFrame({"ts": every, "name": names[every % 1_000], "price": every % 997 / 7})
+    texts = {f"text_{i}": np.array([f"text {i} {k}" for k in range(5_000)], object)[every * (i + 7) % 5_000] for i in range(4)}
+    wide = read.assign(**texts, count=every * 3, mixed=np.array([1, "x"], object)[every % 2])
+    query = keuka.cel("SELECT name, price_1 AS low, price AS high FROM S NEXT {$2.name = $1.name AND $2.price > $1.price} S")
+    tasks: dict[str, Task] = {
+        "narrow": lambda: keuka.match(query, read, time="ts"),
+        "wide": lambda: keuka.match(query, wide, time="ts"),
+    }
+    seconds = take_turns(tasks, 3)
+    ratio = statistics.median(seconds["wide"]) / statistics.median(seconds["narrow"])
+    result = f"{ratio:.2f} times the time with 3 columns ({million_per_second(n_rows, seconds['wide']):.1f} M events/s)"
+    return [Row("pandas, 9 columns of which 3 are read", result, "at most 1.2 times", ratio <= 1.2, {"ratio": ratio})]
 
 
 def stream_lengths() -> list[Row]:
