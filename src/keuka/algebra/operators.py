@@ -150,6 +150,7 @@ class Sequence:
     schema: Schema
     ordered: bool = True
     span: Span | None = field(default=None, compare=False, repr=False)
+    window: Span | None = field(default=None, compare=False, repr=False)  # where `within` is written
 
     @property
     def positive(self) -> tuple[int, ...]:

@@ -1,6 +1,7 @@
 """What an expression means, in plain Python: SQL's three-valued logic, Spark's functions, integers of 64 bits.
 
-A value is None, a bool, an int (timestamps too), a float, a str or ERROR, the result of integer arithmetic that does not fit.
+A value is None, a bool, an int (a timestamp in microseconds, a date in days, too), a float, a Decimal whose exponent says how many
+digits it has behind the point, a str, or ERROR, the result of integer arithmetic that does not fit.
 A strict operation is NULL if an argument is NULL, else ERROR if one is ERROR. `semantics.py` decides where an ERROR is raised.
 """
 
@@ -14,7 +15,13 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from keuka.expressions import Call, Column, Expression, Literal
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from keuka.algebra import conversions
+from keuka.algebra.conversions import CASTS
+from keuka.expressions import Call, Column, Expression, Literal, exponent_of
+from keuka.schema import MICROSECONDS, MOST_DAYS, MOST_DIGITS, Type
 
 # Values of OTHER columns are whatever came in, and Python's operators do the rest; a union type would buy nothing but casts.
 Value = Any
@@ -32,7 +39,7 @@ def evaluate(expression: Expression, sides: Sequence[Sequence[Value]], duration:
     if isinstance(expression, Literal):
         return expression.value
     if isinstance(expression, Column):
-        return sides[expression.side][expression.index]
+        return functools.reduce(_field, expression.path, sides[expression.side][expression.index])
     if not isinstance(expression, Call):
         return duration
     if expression.op == "case":
@@ -40,7 +47,15 @@ def evaluate(expression: Expression, sides: Sequence[Sequence[Value]], duration:
     values = [evaluate(argument, sides, duration) for argument in expression.args]
     if expression.op in _LENIENT:
         return _LENIENT[expression.op](values)
-    return _apply(_STRICT[expression.op], values)
+    if expression.op == "cast":
+        return _apply(CASTS[expression.args[0].type, expression.type], values)
+    value = _apply(_STRICT[expression.op], values)
+    return ERROR if expression.type is Type.DATE and isinstance(value, int) and abs(value) > MOST_DAYS else value
+
+
+def _field(value: Value, name: str) -> Value:
+    """A field of a struct, which is a dict; NULL has none."""
+    return None if value is None else value[name]
 
 
 def _case(args: tuple[Expression, ...], value_of: Callable[[Expression], Value]) -> Value:
@@ -126,7 +141,23 @@ def _extreme(values: Sequence[Value], better: Callable[[Value, Value], bool]) ->
 
 
 def _fits(value: Value) -> Value:
+    if isinstance(value, decimal.Decimal):
+        return ERROR if len(value.as_tuple().digits) > MOST_DIGITS else value
     return ERROR if isinstance(value, int) and not -(2**63) <= value < 2**63 else value
+
+
+def _sum(x: Value, y: Value) -> Value:
+    return _fits(_EXACT.add(x, y) if isinstance(x, decimal.Decimal) else x + y)
+
+
+def _difference(x: Value, y: Value) -> Value:
+    return _fits(_EXACT.subtract(x, y) if isinstance(x, decimal.Decimal) else x - y)
+
+
+def _scale_up(x: Value, digits: int) -> decimal.Decimal:
+    """The same number with so many more digits behind the point."""
+    exact = decimal.Decimal(x)
+    return exact.quantize(decimal.Decimal((0, (1,), exponent_of(exact) - digits)), context=_EXACT)
 
 
 def _divide(x: float, y: float) -> float | None:
@@ -188,6 +219,43 @@ def _substring(text: str, position: int, length: int) -> str:
     return text[max(start, 0) : max(start + length, 0)]
 
 
+def _regexp_like(text: str, pattern: str) -> bool:
+    """RE2, as the kernel has it, finds the pattern somewhere in the text."""
+    return bool(pc.match_substring_regex(pa.array([text], pa.large_string()), pattern)[0].as_py())
+
+
+# Mathematics, with Java's meaning where it differs from C's.
+
+
+def _sqrt(x: float) -> float:
+    return math.nan if x < 0 else math.sqrt(x)
+
+
+def _ln(x: float) -> float | None:
+    return None if x <= 0 else math.log(x)
+
+
+def _exp(x: float) -> float:
+    try:
+        return math.exp(x)
+    except OverflowError:
+        return math.inf
+
+
+def _pow(x: float, y: float) -> float:
+    if math.isnan(y) or (abs(x) == 1 and math.isinf(y)):
+        return math.nan
+    is_odd = math.isfinite(y) and y % 2 == 1
+    if x == 0 and y < 0:
+        return -math.inf if is_odd and math.copysign(1, x) < 0 else math.inf
+    try:
+        return math.pow(x, y)
+    except OverflowError:
+        return -math.inf if x < 0 and is_odd else math.inf
+    except ValueError:
+        return math.nan
+
+
 # Operations that see NULL and ERROR themselves.
 _LENIENT: dict[str, Callable[[Sequence[Value]], Value]] = {
     "and": _and,
@@ -200,14 +268,18 @@ _LENIENT: dict[str, Callable[[Sequence[Value]], Value]] = {
 }
 
 _STRICT: dict[str, Callable[..., Value]] = {
-    "add": lambda x, y: _fits(x + y),
-    "sub": lambda x, y: _fits(x - y),
+    "add": _sum,
+    "sub": _difference,
     "mul": lambda x, y: _fits(x * y),
     "neg": lambda x: _fits(-x),
     "abs": lambda x: _fits(abs(x)),
     "div": _divide,
     "mod": _remainder,
     "to_double": float,
+    "decimal_to_double": lambda x, scale: float(x),
+    "scale_up": _scale_up,
+    "rescale": lambda x, digits: _fits(_scale_up(x, digits)),
+    "to_timestamp": lambda days: days * MICROSECONDS["day"],
     "floor": _floor,
     "ceil": _ceil,
     "round": _round,
@@ -224,4 +296,14 @@ _STRICT: dict[str, Callable[..., Value]] = {
     "length": len,
     "substring": _substring,
     "concat": lambda *texts: "".join(texts),
+    "trim": lambda text: text.strip(" "),
+    "regexp_like": _regexp_like,
+    "sqrt": _sqrt,
+    "ln": _ln,
+    "exp": _exp,
+    "pow": _pow,
+    "to_int": lambda x: x if -(2**31) <= x < 2**31 else None,
+    "local": conversions.to_local,
+    **{name: conversions.part_of(name) for name in ("year", "month", "day", "hour", "minute", "second", "dayofweek")},
+    "date_trunc": conversions.truncate,
 }

@@ -10,15 +10,19 @@ import math
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import MAX_PREC, Context, Decimal
 from typing import Protocol
 
+from keuka.algebra.conversions import LENGTHS, MONTHS, offsets_of
 from keuka.diagnostics import Diagnostic
 from keuka.errors import QueryError
-from keuka.expressions import Call, Column, Duration, Expression, Literal, overflows, show
+from keuka.expressions import Call, Column, Duration, Expression, Literal, exponent_of, overflows, show
 from keuka.kernel.bytecode import Op
-from keuka.schema import Type
+from keuka.kernel.functions import ZONE_STEP, Function
+from keuka.schema import MAX_TICK, MICROSECONDS, MOST_DAYS, MOST_DECIMAL, Type
 
 MAX_REGISTERS = 1 << 15
+AS_DECIMAL = " (decimal)"  # behind expressions that can overflow, if these are decimals
 
 
 class Values(Protocol):
@@ -38,6 +42,7 @@ class Pool:
     texts: list[str] = field(default_factory=list)
     sets: list[tuple[int, int, int]] = field(default_factory=list)
     _known: dict[tuple[Type, object], int] = field(default_factory=dict)
+    _zones: dict[str, int] = field(default_factory=dict)
 
     def constant(self, literal: Literal) -> int:
         key = (literal.type, repr(literal.value))
@@ -62,6 +67,13 @@ class Pool:
         self.sets.append((first, len(literals), int(literals[0].type is Type.DOUBLE)))
         return len(self.sets) - 1
 
+    def zone(self, name: str) -> int:
+        """The offsets of a time zone, as a set."""
+        if name not in self._zones:
+            offsets = [since * ZONE_STEP + offset + ZONE_STEP // 2 for since, offset in offsets_of(name)]
+            self._zones[name] = self.set_of([Literal(offset, Type.INTEGER) for offset in offsets])
+        return self._zones[name]
+
 
 def bits_of(literal: Literal) -> int:
     """The 64 bits the kernel holds a constant in."""
@@ -73,6 +85,10 @@ def bits_of(literal: Literal) -> int:
         if math.isnan(value):
             return 0x7FF8000000000000
         return int(struct.unpack("<q", struct.pack("<d", value))[0])
+    if isinstance(literal.value, Decimal):
+        # In comparisons it may have more digits than any decimal beside it.
+        unscaled = int(literal.value.scaleb(-exponent_of(literal.value), _EXACT))
+        return max(-MAX_TICK, min(unscaled, MAX_TICK))
     assert isinstance(literal.value, int)
     return int(literal.value)
 
@@ -85,12 +101,35 @@ _BY_TYPE = {  # (integers and their kin, doubles)
     "add": (Op.ADD_I, Op.ADD_D), "sub": (Op.SUB_I, Op.SUB_D), "mul": (Op.MUL_I, Op.MUL_D), "neg": (Op.NEG_I, Op.NEG_D),
     "abs": (Op.ABS_I, Op.ABS_D), "mod": (Op.MOD_I, Op.MOD_D), "round": (Op.ROUND_I, Op.ROUND_D),
 }  # fmt: skip
+_FUNCTIONS = {  # those with an instruction in common
+    "year": Function.YEAR, "month": Function.MONTH, "day": Function.DAY, "hour": Function.HOUR, "minute": Function.MINUTE,
+    "second": Function.SECOND, "dayofweek": Function.DAY_OF_WEEK, "trim": Function.TRIM, "regexp_like": Function.REGEXP_LIKE,
+    "sqrt": Function.SQRT, "ln": Function.LN, "exp": Function.EXP, "pow": Function.POW, "to_int": Function.TO_INT,
+}  # fmt: skip
+# By the types it converts between. None: the 64 bits stay as they are.
+_CASTS: dict[tuple[Type, Type], Function | None] = {
+    (Type.BOOLEAN, Type.INTEGER): None,
+    (Type.BOOLEAN, Type.STRING): Function.WRITE_BOOLEAN,
+    (Type.INTEGER, Type.STRING): Function.WRITE_INTEGER,
+    (Type.INTEGER, Type.TIMESTAMP): Function.FROM_SECONDS,
+    (Type.DOUBLE, Type.INTEGER): Function.TO_INTEGER,
+    (Type.STRING, Type.BOOLEAN): Function.PARSE_BOOLEAN,
+    (Type.STRING, Type.INTEGER): Function.PARSE_INTEGER,
+    (Type.STRING, Type.DOUBLE): Function.PARSE_DOUBLE,
+    (Type.STRING, Type.TIMESTAMP): Function.PARSE_TIME,
+    (Type.TIMESTAMP, Type.INTEGER): Function.SECONDS,
+    (Type.TIMESTAMP, Type.STRING): Function.WRITE_TIME,
+}
 _COMPARE = {"lt": (Op.LT_I, Op.LT_D, Op.LT_S), "le": (Op.LE_I, Op.LE_D, Op.LE_S), "eq": (Op.EQ_I, Op.EQ_D, Op.EQ_I)}
 _SWAPPED = {"gt": "lt", "ge": "le"}
 _CHAINED = {
     "and": (Op.AND,) * 3, "or": (Op.OR,) * 3, "coalesce": (Op.COALESCE,) * 3, "concat": (Op.CONCAT,) * 3,
     "least": (Op.LEAST_I, Op.LEAST_D, Op.LEAST_S), "greatest": (Op.GREATEST_I, Op.GREATEST_D, Op.GREATEST_S),
 }  # fmt: skip
+
+
+_LIMITS = {Type.DECIMAL: MOST_DECIMAL, Type.DATE: MOST_DAYS}
+_EXACT = Context(prec=MAX_PREC)
 
 
 def _kind(type_: Type) -> int:
@@ -109,7 +148,7 @@ class Assembler:
         self.free: list[int] = []
         self.temporary: set[int] = set()
         self.loaded: dict[tuple[int, int], int] = {}
-        self.fallible: dict[str, None] = {}
+        self.fallible: dict[str, Type] = {}
 
     # -- registers ---------------------------------------------------------------------------------------------------------
 
@@ -159,13 +198,19 @@ class Assembler:
 
     def _call(self, call: Call, sides: Mapping[int, Values]) -> int:
         if overflows(call):
-            self.fallible[show(call, sided=len(sides) > 1 and not self.named)] = None
+            self.fallible[show(call, sided=len(sides) > 1 and not self.named)] = call.type
         if call.op == "in" and (literals := _literals(call.args[1:])):
             value = self.value(call.args[0], sides)
             op = Op.IN_SET_D if literals[0].type is Type.DOUBLE else Op.IN_SET
-            return self._write(op, value, self.pool.set_of(literals), operands=[value])
+            found = self._write(op, value, self.pool.set_of(literals), operands=[value])
+            # A NULL among the constants: what is not found is unknown.
+            return found if len(literals) == len(call.args) - 1 else self._chain(Op.OR, [found, self._write(Op.LOAD_NULL)])
         if call.op == "case":
             return self._case(call, sides)
+        if call.op == "cast":
+            return self._cast(call, sides)
+        if call.op in ("local", "date_trunc"):
+            return self._in_zone(call, sides)
         if call.op == "in":
             first = self.keep(self.value(call.args[0], sides))
             return self._chain(Op.OR, (self._compare("eq", first, self.value(a, sides), call.args[0].type) for a in call.args[1:]))
@@ -179,13 +224,83 @@ class Assembler:
             return self._write(Op.NOT, equal, operands=[equal])
         if call.op in _COMPARE:
             return self._compare(call.op, registers[0], registers[1], call.args[0].type)
+        if call.op in ("scale_up", "rescale", "decimal_to_double"):
+            digits = call.args[1]
+            assert isinstance(digits, Literal)
+            assert isinstance(digits.value, int)
+            op = Op.UNSCALE if call.op == "decimal_to_double" else Op.SCALE_UP
+            scaled = self._write(op, registers[0], digits.value, operands=registers[:1])
+            return self._limited(scaled, Type.DECIMAL) if call.op == "rescale" else scaled
+        if call.op == "to_timestamp":
+            day = self._write(Op.LOAD_CONST, self.pool.constant(Literal(MICROSECONDS["day"], Type.INTEGER)))
+            return self._write(Op.MUL_I, registers[0], day, operands=[*registers, day])
         if call.op in ("floor", "ceil"):
             if call.args[0].type is not Type.DOUBLE:
                 return registers[0]
             return self._write(Op.FLOOR_D if call.op == "floor" else Op.CEIL_D, registers[0], operands=registers)
+        if call.op in _FUNCTIONS:
+            return self._function(_FUNCTIONS[call.op], *registers)
         op = _SAME[call.op] if call.op in _SAME else _BY_TYPE[call.op][call.type is Type.DOUBLE]
         a, b, c = (*registers, 0, 0)[:3]
-        return self._write(op, a, b, c, operands=registers)
+        result = self._write(op, a, b, c, operands=registers)
+        return self._limited(result, call.type) if overflows(call) and call.type in _LIMITS else result
+
+    def _limited(self, register: int, type_: Type) -> int:
+        """An error where a value is none of its type any more."""
+        limit = self._write(Op.LOAD_CONST, self.pool.constant(Literal(_LIMITS[type_], Type.INTEGER)))
+        return self._write(Op.LIMIT, register, limit, operands=[register, limit])
+
+    def _function(self, function: Function, a: int, b: int | None = None) -> int:
+        operands = [a] if b is None else [a, b]
+        return self._write(Op.FUNCTION, a, b or 0, int(function), operands=operands)
+
+    def _constant(self, value: int | float) -> int:
+        type_ = Type.DOUBLE if isinstance(value, float) else Type.INTEGER
+        return self._write(Op.LOAD_CONST, self.pool.constant(Literal(value, type_)))
+
+    def _cast(self, call: Call, sides: Mapping[int, Values]) -> int:
+        source, target = call.args[0].type, call.type
+        a = self.value(call.args[0], sides)
+        if target is Type.BOOLEAN and source is not Type.STRING:
+            zero = self._constant(0.0 if source is Type.DOUBLE else 0)
+            equal = self._compare("eq", a, zero, source)
+            return self._write(Op.NOT, equal, operands=[equal])
+        if target is Type.DOUBLE and source is not Type.STRING:
+            double = self._write(Op.TO_DOUBLE, a, operands=[a])
+            return self._times(Op.DIV_D, double) if source is Type.TIMESTAMP else double
+        if (source, target) == (Type.DOUBLE, Type.TIMESTAMP):
+            return self._function(Function.TO_INTEGER, self._times(Op.MUL_D, a))
+        function = _CASTS[source, target]
+        return a if function is None else self._function(function, a)
+
+    def _times(self, op: int, seconds: int) -> int:
+        """A double multiplied or divided by the microseconds of a second."""
+        second = self._constant(float(LENGTHS["second"]))
+        return self._write(op, seconds, second, operands=[seconds, second])
+
+    def _in_zone(self, call: Call, sides: Mapping[int, Values]) -> int:
+        """What the clocks of a zone showed, and where the unit of time that they were in began."""
+        text = [arg.value if isinstance(arg, Literal) else None for arg in call.args]
+        if call.op == "local":
+            time = self.value(call.args[0], sides)
+            return self._write(Op.LOCAL, time, self.pool.zone(str(text[1])), operands=[time])
+        unit, time = str(text[0]), self.value(call.args[1], sides)
+        if len(call.args) == 2:
+            return self._truncate(unit, time)
+        zone, time = self.pool.zone(str(text[2])), self.keep(time)
+        local = self.keep(self._write(Op.LOCAL, time, zone))
+        begin = self._truncate(unit, local)
+        if unit in ("day", "week", *MONTHS):
+            return self._write(Op.INSTANT, begin, zone, operands=[begin])
+        since = self._write(Op.SUB_I, local, begin, operands=[begin])
+        return self._function(Function.MOVE_TIME, time, since)
+
+    def _truncate(self, unit: str, time: int) -> int:
+        if unit == "week":
+            return self._function(Function.TRUNCATE_WEEK, time)
+        if unit in MONTHS:
+            return self._function(Function.TRUNCATE_MONTHS, time, self._constant(MONTHS[unit]))
+        return self._function(Function.TRUNCATE_TIME, time, self._constant(LENGTHS[unit]))
 
     def _compare(self, op: str, a: int, b: int, type_: Type) -> int:
         return self._write(_COMPARE[op][_kind(type_)], a, b, operands=[a, b])
@@ -261,12 +376,13 @@ class Assembler:
             op, dst, a, _, c = self.code[position]
             self.code[position] = (op, dst, a, end, c)
         self.pool.programs.append((len(self.pool.code), len(self.code), self.n_registers))
-        self.pool.fallible.append(", ".join([f"`{text}`" for text in list(self.fallible)[:3]]))
+        are_decimals = bool(self.fallible) and set(self.fallible.values()) == {Type.DECIMAL}
+        self.pool.fallible.append(", ".join([f"`{text}`" for text in list(self.fallible)[:3]]) + (AS_DECIMAL if are_decimals else ""))
         self.pool.code.extend(self.code)
         return len(self.pool.programs) - 1
 
 
 def _literals(expressions: Sequence[Expression]) -> list[Literal]:
-    """The expressions if all are constants that are not null."""
-    found = [e for e in expressions if isinstance(e, Literal) and e.value is not None]
-    return found if len(found) == len(expressions) else []
+    """The constants that are not null, if all are constants."""
+    literals = [e for e in expressions if isinstance(e, Literal)]
+    return [e for e in literals if e.value is not None] if len(literals) == len(expressions) else []

@@ -164,7 +164,7 @@ def build_stacks(operator: Sequence | Map, rules: StackRules, n_distinct: Callab
         for i, c in enumerate(components)
     ]
     places = [
-        Column(i, k, attribute.type, f"{components[i].name}.{attribute.name}")
+        Column(i, k, attribute.type, f"{components[i].name}.{attribute.name}", arrow=attribute.arrow)
         for i in sequence.positive
         for k, attribute in enumerate(components[i].schema.attributes)
     ]

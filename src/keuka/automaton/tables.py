@@ -28,6 +28,7 @@ from keuka.kernel.layout import ARRAYS, NARROW, OLDEST, VERSION, Malformed, chec
 from keuka.schema import Schema, Type, attribute_of
 
 TYPE_CODES = {Type.BOOLEAN: 0, Type.INTEGER: 1, Type.DOUBLE: 2, Type.STRING: 3, Type.TIMESTAMP: 4, Type.OTHER: 5, Type.NULL: 1}
+TYPE_CODES |= {Type.DATE: 6, Type.DECIMAL: 7}
 _HEAD = struct.Struct("<8sIIQ")  # magic, version, checksum of what follows, length of the JSON part
 _MAGIC = b"KEUKATAB"
 

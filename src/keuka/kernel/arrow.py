@@ -233,35 +233,40 @@ class Words:
         free(self.copied)
 
 
-def record_batch(columns: list, n_rows: int64_t, schema):
-    """A record batch of columns: NumPy arrays of 64-bit words without nulls, whose memory it shares, or Arrow arrays."""
+def match_batch(words: cython.const[int64_t][:, ::1], arrays: dict, schema):
+    """Matches as a record batch that shares the memory of `words`: a row each for the starts, the ends and the columns of the kernel.
+
+    The batch has these columns, then start and end, then others. `arrays`: by index, the Arrow arrays of the others, and of columns
+    that are more than 64-bit values without nulls.
+    """
     batch: ArrowArray
     child: cython.pointer(ArrowArray)
-    words: cython.const[int64_t][::1]
-    n: int64_t = len(columns)
+    n_columns: int64_t = words.shape[0] - 2
+    n_rows: int64_t = words.shape[1]
+    n: int64_t = len(schema)
     i: int64_t
+    owner = words.base
     if not allocate(cython.address(batch), n_rows, n):
         raise MemoryError("no memory for a batch")
     try:
         for i in range(n):
             child = batch.children[i]
-            column = columns[i]
-            if isinstance(column, pa.Array):
+            column = arrays.get(i)
+            if column is not None:
                 if len(column) != n_rows or not column.type.equals(schema.field(i).type):
                     raise ValueError("a column of a batch has another type or length than the batch")
                 column._export_to_c(cython.cast(intptr_t, child))
                 continue
-            words = column
-            if words.shape[0] != n_rows:
-                raise ValueError("the columns of a batch differ in length")
+            if i >= n_columns + 2:
+                raise ValueError("a column of a batch is missing")
             child.buffers = cython.cast(cython.pointer(cython.pointer(cython.const[cython.void])), calloc(2, 8))
             if child.buffers == cython.NULL:
                 raise MemoryError("no memory for a batch")
-            child.buffers[1] = cython.address(words[0]) if n_rows else cython.NULL
+            child.buffers[1] = cython.address(words[i + 2 if i < n_columns else i - n_columns, 0]) if n_rows else cython.NULL
             child.length = n_rows
             child.n_buffers = 2
-            child.private_data = cython.cast(cython.p_void, column)
-            Py_INCREF(column)
+            child.private_data = cython.cast(cython.p_void, owner)
+            Py_INCREF(owner)
             child.release = release_words
         return pa.RecordBatch._import_from_c(cython.cast(intptr_t, cython.address(batch)), schema)
     finally:

@@ -88,6 +88,12 @@ cpdef enum Op:
     IN_SET = 49       # b: a set of constants (index into sets); doubles arrive canonical
     IN_SET_D = 50
     MOVE = 51
+    FUNCTION = 52     # b: second argument, if there is one, c: which (functions.pxd)
+    LOCAL = 53        # a: a time, b: the offsets of a zone (a set): what its clocks showed
+    INSTANT = 54      # a: what the clocks showed, b: the offsets of a zone (a set): when they first did
+    SCALE_UP = 55     # times 10 to the power of the number b; beyond 64 bits the largest or least value
+    LIMIT = 56        # an error above b or below its opposite
+    UNSCALE = 57      # as a double, divided by 10 to the power of the number b
     JUMP_UNLESS = 60  # a: condition, b: instruction to go on at
     AFFECT = 61       # the candidate passed skip: the instance ends with this epoch
     EMIT = 62         # a: state (or -1: the operator's output), b: first operand, c: number of operands

@@ -5,10 +5,11 @@ strict operations give null if an argument is null, else an error if one is; AND
 """
 
 import cython
+from cython.cimports.keuka.kernel.functions import apply_function, move_to_zone
 from cython.cimports.keuka.kernel.strings import StringTable
 from cython.cimports.libc.math import ceil, fabs, floor, fmod, isnan
 from cython.cimports.libc.stdint import int32_t, int64_t, uint8_t
-from cython.cimports.libc.string import memcpy, memset
+from cython.cimports.libc.string import memcpy, memmove, memset
 
 
 @cython.cfunc
@@ -142,6 +143,60 @@ def round_double(x: cython.double, digits: int64_t) -> cython.double:
     out[size + 2] = 48 + power % 10
     # Adding zero turns -0.0 into 0.0: decimals have no negative zero.
     return read_double(out, size + 3) + 0.0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def power_of_ten(exponent: int64_t) -> int64_t:
+    """10^18 for all that are larger."""
+    power: int64_t = 1
+    for _ in range(min(exponent, 18)):
+        power *= 10
+    return power
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def scaled(value: int64_t, power: int64_t, is_beyond: cython.bint) -> int64_t:
+    """The product, or the largest value of its sign; `is_beyond`: only zero has another product."""
+    product: int64_t = 0
+    if mul_overflows(value, power, cython.address(product)) or (is_beyond and value != 0):
+        return 0x7FFFFFFFFFFFFFFF if value > 0 else -0x7FFFFFFFFFFFFFFF
+    return product
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def unscaled(value: int64_t, scale: int64_t) -> cython.double:
+    """The double next to value / 10^scale. Where both have a double of their own, one division rounds once; else it is read as text."""
+    out: cython.char[40]
+    size: cython.int = 0
+    rest: int64_t = value
+    divisor: cython.double = 1.0
+    most: int64_t = 9007199254740992  # 2^53: up to there every integer is a double
+    if value >= -most and value <= most and scale <= 22:
+        while scale > 0:
+            divisor *= 10.0
+            scale -= 1
+        return cython.cast(cython.double, value) / divisor
+    # Digits from the last to the first, with their signs: -2^63 has no opposite.
+    while rest != 0:
+        size += 1
+        out[39 - size] = 48 + (rest % 10 if rest > 0 else -(rest % 10))
+        rest = rest // 10
+    if value < 0:
+        size += 1
+        out[39 - size] = 45
+    memmove(out, out + 39 - size, size)
+    out[size] = 101
+    out[size + 1] = 45
+    out[size + 2] = 48 + scale // 10
+    out[size + 3] = 48 + scale % 10
+    return read_double(out, size + 4)
 
 
 @cython.cfunc
@@ -321,14 +376,32 @@ def evaluate_lanes(
                 df[i] = af[i]
                 dv[i] = in_set(frame, ins[3], canonical_double(av[i]))
             continue
+        elif op == LOCAL or op == INSTANT:
+            move_to_zone(op == LOCAL, n, dv, df, av, af, frame.sets.values, frame.sets.bounds + 2 * ins[3])
+            continue
         elif op == MOVE:
             for i in range(n):
                 dv[i] = av[i]
                 df[i] = af[i]
             continue
+        elif op == SCALE_UP:
+            t = power_of_ten(ins[3])
+            for i in range(n):
+                df[i] = af[i]
+                dv[i] = scaled(av[i], t, ins[3] > 18)
+            continue
+        elif op == UNSCALE:
+            for i in range(n):
+                dd[i] = unscaled(av[i], ins[3])
+                df[i] = af[i]
+            continue
         bv = frame.values + ins[3] * stride
         bf = frame.flags + ins[3] * stride
         bd = cython.cast(cython.pointer(cython.double), bv)
+        if op == FUNCTION:
+            if not apply_function(ins[4], n, dv, df, av, af, bv, bf, strings):
+                return -1
+            continue
         # Two arguments, not strict.
         if op == AND:
             for i in range(n):
@@ -393,7 +466,13 @@ def evaluate_lanes(
                         return -1
             continue
         # Two arguments, strict.
-        if op == ADD_I:
+        if op == LIMIT:
+            for i in range(n):
+                df[i] = strict(af[i], bf[i])
+                if (av[i] > bv[i] or av[i] < -bv[i]) and df[i] == 0:
+                    df[i] = IS_ERROR
+                dv[i] = av[i]  # the last to be written: it may be the register of the limit
+        elif op == ADD_I:
             for i in range(n):
                 df[i] = strict(af[i], bf[i])
                 if add_overflows(av[i], bv[i], cython.address(dv[i])) and df[i] == 0:

@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 
 from keuka.kernel.bytecode import Op
+from keuka.kernel.layout import OF_SETS
 from keuka.kernel.strings import StringTable
 
 FREE = -2  # in place of a stream: the row is not in use
@@ -442,7 +443,7 @@ class Forest:
             for ins in code:
                 if ins[0] == Op.LOAD_CONST:
                     ins[2] = self.constant_id(int(old[2][ins[2]]), texts[int(ins[2])])
-                elif ins[0] in (Op.IN_SET, Op.IN_SET_D):
+                elif ins[0] in OF_SETS:
                     values, are_texts = sets[int(ins[3])]
                     ins[3] = self.set_id(np.frombuffer(values, np.int64), are_texts)
                 elif ins[0] == Op.EMIT:
@@ -707,7 +708,7 @@ class _Loading:
             chosen = op == loads
             if numbers is not None and chosen.any():
                 code[chosen, 2] = numbers[code[chosen, 2]]
-        chosen = (op == Op.IN_SET) | (op == Op.IN_SET_D)
+        chosen = np.isin(op, OF_SETS)
         if chosen.any():
             code[chosen, 3] = self.sets[code[chosen, 3]]
         chosen = op == Op.EMIT

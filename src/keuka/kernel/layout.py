@@ -9,15 +9,16 @@ from itertools import pairwise
 import numpy as np
 
 from keuka.kernel.bytecode import Op
+from keuka.kernel.functions import Function
 
-VERSION = 3
-OLDEST = 2  # tables without sequences, which are read as tables with none
+VERSION = 4
+OLDEST = 2  # tables without sequences, which are read as tables with none; those of version 3 have no functions of time and no casts
 
 # array -> its columns (a plain name: one-dimensional). Sources come first in `stream`, then one output per operator. Columns are
 # numbered over all streams, derived ones behind all others. Signatures and labels say what is the same in two sets of tables.
 ARRAYS = {
     "stream": ("first_column", "n_columns"),
-    "column_type": (),  # by column: 0 boolean, 1 integer, 2 double, 3 string, 4 timestamp, 5 other (a row handle)
+    "column_type": (),  # by column: 0 boolean, 1 integer, 2 double, 3 string, 4 timestamp, 5 other (a row handle), 6 date, 7 decimal
     "derived": ("stream", "program", "must_hold"),  # columns computed per batch; must_hold: an error in any row is raised
     "operator": ("first_port", "n_ports", "first_state", "n_states", "first_start", "n_starts", "signature_low", "signature_high"),
     "port": (),  # streams that an operator reads
@@ -54,12 +55,16 @@ NARROW = ("code", "operand")
 # Kinds of values: codes of the string table may go only where text is expected, or the machine would read foreign memory, and row
 # handles may only be passed on.
 _PLAIN, _TEXT, _NULL, _HANDLE = 0, 1, 2, 3
-_KINDS = {3: _TEXT, 5: _HANDLE}  # by column_type and the types of slots; the others are plain
+_TEXTS, _HANDLES, N_TYPES = 3, 5, 8  # values of column_type and of the types of slots
+_KINDS = {_TEXTS: _TEXT, _HANDLES: _HANDLE}  # the others are plain
+MOST_DIGITS = 99  # that a number is scaled by
 
+OF_SETS = (Op.IN_SET, Op.IN_SET_D, Op.LOCAL, Op.INSTANT)  # their b is a set
 # op -> kinds of its register arguments and of its result; None: any kind, "same": one kind for these, which the result has too
 _LOADS = (Op.LOAD_EVENT, Op.LOAD_SLOT, Op.LOAD_CONST, Op.LOAD_NULL, Op.LOAD_DUR)
 _SIGNATURES = {op: ((_PLAIN, _PLAIN), _PLAIN) for op in Op if op < Op.JUMP_UNLESS and op not in _LOADS}
 _SIGNATURES |= dict.fromkeys((Op.TO_DOUBLE, Op.NEG_I, Op.ABS_I, Op.NEG_D, Op.ABS_D, Op.FLOOR_D, Op.CEIL_D, Op.NOT), ((_PLAIN,), _PLAIN))
+_SIGNATURES |= dict.fromkeys((Op.SCALE_UP, Op.UNSCALE), ((_PLAIN,), _PLAIN))
 _SIGNATURES |= dict.fromkeys((Op.LT_S, Op.LE_S, Op.LIKE), ((_TEXT, _TEXT), _PLAIN))
 _SIGNATURES |= dict.fromkeys((Op.LEAST_S, Op.GREATEST_S, Op.CONCAT), ((_TEXT, _TEXT), _TEXT))
 _SIGNATURES |= {
@@ -70,11 +75,21 @@ _SIGNATURES |= {
     Op.NULL_TEST: ((None,), _PLAIN),
     Op.IN_SET: ((None,), _PLAIN),
     Op.IN_SET_D: ((_PLAIN,), _PLAIN),
+    Op.LOCAL: ((_PLAIN,), _PLAIN),
+    Op.INSTANT: ((_PLAIN,), _PLAIN),
     Op.EQ_I: ((None, None), _PLAIN),
     Op.MOVE: (("same",), "same"),
     Op.COALESCE: (("same", "same"), "same"),
     Op.SELECT: ((_PLAIN, "same", "same"), "same"),
 }
+_OF_TEXT = (Function.PARSE_INTEGER, Function.PARSE_DOUBLE, Function.PARSE_BOOLEAN, Function.PARSE_TIME)
+_FUNCTIONS = dict.fromkeys(Function, ((_PLAIN,), _PLAIN))
+_FUNCTIONS |= dict.fromkeys(
+    (Function.TRUNCATE_TIME, Function.TRUNCATE_MONTHS, Function.MOVE_TIME, Function.POW), ((_PLAIN, _PLAIN), _PLAIN)
+)
+_FUNCTIONS |= dict.fromkeys(_OF_TEXT, ((_TEXT,), _PLAIN))
+_FUNCTIONS |= dict.fromkeys((Function.WRITE_INTEGER, Function.WRITE_BOOLEAN, Function.WRITE_TIME), ((_PLAIN,), _TEXT))
+_FUNCTIONS |= {Function.TRIM: ((_TEXT,), _TEXT), Function.REGEXP_LIKE: ((_TEXT, _TEXT), _PLAIN)}
 
 
 class Malformed(Exception):
@@ -114,8 +129,8 @@ def check(tables, texts):
     _in_range(tables["settings"][2:], 0, 4, "a setting")
     _in_range(tables["start"][:, 3], 0, 4, "a way of reading")
     _in_range(tables["state"][:, 11], 0, 4, "a way of reading")
-    _in_range(tables["column_type"], 0, 6, "a column type")
-    _in_range(tables["slot"][:, 0], 0, 6, "a slot type")
+    _in_range(tables["column_type"], 0, N_TYPES, "a column type")
+    _in_range(tables["slot"][:, 0], 0, N_TYPES, "a slot type")
     _slices(tables["operator"], 0, 1, size["port"], "a port")
     _slices(tables["operator"], 2, 3, size["state"], "a state")
     _slices(tables["operator"], 4, 5, size["start"], "a start")
@@ -188,6 +203,9 @@ def _check_operator(tables, which, n_sources, columns):
         identities = tables["slot"][first_slot : first_slot + n_slots, 1].tolist()
         _require(len(set(identities)) == n_slots, "two slots hold the same")
         slots = _kinds(tables["slot"][:, 0], first_slot, n_slots)
+        # Row handles are no keys: they change when a state moves.
+        kinds = [(columns[stream][column], slots[slot]) for column, slot in keys[:, :2].tolist()]
+        _require(all(column in (slot, _NULL) and slot != _HANDLE for column, slot in kinds), "a key is not what it is compared with")
         _check_program(tables, program, columns[stream], slots, (s, slots, True))
         check_edge(edge, stream, slots, s)
 
@@ -206,7 +224,8 @@ def _check_sequences(tables, size, n_sources, columns):
     _in_range(tables["sequence"][:, 5], 1, 1 << 63, "a window")
     _in_range(tables["sequence"][:, 6], 0, 32, "a setting")
     _in_range(tables["sequence"][:, 7], 1, 65, "a number of alternatives")
-    _in_range(tables["sequence"][:, 8], -1, 5, "the type of a key")  # row handles are no keys
+    _in_range(tables["sequence"][:, 8], -1, N_TYPES, "the type of a key")
+    _require(not (tables["sequence"][:, 8] == _HANDLES).any(), "the type of a key is out of range")
     _in_range(tables["sequence"][:, 9], -1, size["program"], "a program")
     _in_range(tables["component"][:, [0, 2]], 0, 2, "a flag")
     _in_range(tables["component"][:, 1], 0, 3, "a flag")
@@ -354,9 +373,12 @@ def _check_load(tables, op, index, columns, slots):
 
 def _check_value(tables, op, arguments, read):
     _require(op in _SIGNATURES, "an instruction is unknown")
-    wanted, result = _SIGNATURES[op]
-    if op in (Op.IN_SET, Op.IN_SET_D):
+    _require(op != Op.FUNCTION or arguments[2] in _FUNCTIONS, "a function is unknown")
+    wanted, result = _FUNCTIONS[arguments[2]] if op == Op.FUNCTION else _SIGNATURES[op]
+    if op in OF_SETS:
         _require(0 <= arguments[1] < len(tables["set"]), "a set is out of range")
+    if op in (Op.SCALE_UP, Op.UNSCALE):
+        _require(0 <= arguments[1] <= MOST_DIGITS, "a scale is out of range")
     same = _NULL
     for kind, register in zip(wanted, arguments, strict=False):
         found = read(register)

@@ -16,6 +16,11 @@ cdef struct Known:   # a text of up to eight bytes
     int64_t length
     int64_t code
 
+cdef struct Verdicts: # what a regular expression says of texts
+    int64_t pattern   # its code
+    uint8_t* known    # (capacity,) by code: 0 not asked yet, 1 no match, 2 a match
+    int64_t capacity
+
 cdef class StringTable:
     cdef Entry* entries       # (capacity,) by code
     cdef int64_t n_codes      # codes ever given out, free ones included
@@ -29,6 +34,8 @@ cdef class StringTable:
     cdef int64_t n_buckets    # a power of two, at least twice the codes in use
     cdef char* scratch        # for texts that are being made
     cdef int64_t scratch_capacity
+    cdef Verdicts* verdicts   # (n_verdicts,) one for each pattern
+    cdef int64_t n_verdicts
 
     cdef int64_t add(self, const char* data, int64_t length, int64_t readable) noexcept nogil
     cdef bint reserve_blob(self, int64_t length) noexcept nogil
@@ -40,5 +47,7 @@ cdef class StringTable:
     cdef int64_t substring(self, int64_t code, int64_t position, int64_t length) noexcept nogil
     cdef int64_t length(self, int64_t code) noexcept nogil
     cdef int64_t change_case(self, int64_t code, bint upper) noexcept nogil
+    cdef Verdicts* verdicts_of(self, int64_t pattern) noexcept nogil
+    cdef void forget_verdicts(self) noexcept nogil
     cdef bint like(self, int64_t text, int64_t pattern) noexcept nogil
     cdef int64_t total(self) noexcept nogil

@@ -61,6 +61,8 @@ class StringTable:
         self.blob = cython.NULL
         self.buckets = cython.NULL
         self.scratch = cython.NULL
+        self.verdicts = cython.NULL
+        self.n_verdicts = 0
         self.n_codes = self.capacity = self.n_free = 0
         self.blob_size = self.blob_capacity = self.scratch_capacity = self.n_buckets = 0
         # The blob is there from the beginning: copying no bytes from nowhere is undefined in C.
@@ -73,6 +75,7 @@ class StringTable:
         free(self.blob)
         free(self.buckets)
         free(self.scratch)
+        self.forget_verdicts()
 
     # -- growing ------------------------------------------------------------------------------------------------------
 
@@ -267,7 +270,11 @@ class StringTable:
     @cython.exceptval(check=False)
     def total(self) -> int64_t:
         """Bytes of memory."""
-        return self.blob_capacity + self.scratch_capacity + self.capacity * (cython.sizeof(Entry) + 8) + self.n_buckets * 8
+        i: int64_t
+        of_verdicts: int64_t = 0
+        for i in range(self.n_verdicts):
+            of_verdicts += self.verdicts[i].capacity
+        return of_verdicts + self.blob_capacity + self.scratch_capacity + self.capacity * (cython.sizeof(Entry) + 8) + self.n_buckets * 8
 
     @property
     def n_text_bytes(self) -> int:
@@ -275,6 +282,7 @@ class StringTable:
 
     def sweep(self, held: cython.const[int64_t][::1]) -> None:
         """Forget every code that is not among these, and close the gaps in the bytes."""
+        self.forget_verdicts()
         marks = np.zeros(self.n_codes + 1, np.uint8)
         marks[np.asarray(held)] = 1
         alive: uint8_t[::1] = marks
@@ -414,6 +422,46 @@ class StringTable:
             elif not upper and 65 <= text[i] <= 90:
                 text[i] += 32
         return self.add(text, size, size)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def verdicts_of(self, pattern: int64_t) -> cython.pointer(Verdicts):
+        """What the pattern says of every code there is; NULL when memory is out. Another pattern's moves it."""
+        i: int64_t = 0
+        while i < self.n_verdicts and self.verdicts[i].pattern != pattern:
+            i += 1
+        if i == self.n_verdicts:
+            size: int64_t = i * cython.sizeof(Verdicts)
+            grown: cython.pointer(Verdicts) = cython.cast(
+                cython.pointer(Verdicts), reallocate(self.verdicts, size, size + cython.sizeof(Verdicts))
+            )
+            if grown == cython.NULL:
+                return cython.NULL
+            self.verdicts = grown
+            self.verdicts[i] = Verdicts(pattern=pattern, known=cython.NULL, capacity=0)
+            self.n_verdicts += 1
+        if self.verdicts[i].capacity < self.n_codes:
+            before: int64_t = self.verdicts[i].capacity
+            known: cython.pointer(uint8_t) = cython.cast(cython.pointer(uint8_t), reallocate(self.verdicts[i].known, before, self.capacity))
+            if known == cython.NULL:
+                return cython.NULL
+            memset(known + before, 0, self.capacity - before)
+            self.verdicts[i].known = known
+            self.verdicts[i].capacity = self.capacity
+        return cython.address(self.verdicts[i])
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def forget_verdicts(self) -> cython.void:
+        """Codes that are given out again stand for other texts."""
+        i: int64_t
+        for i in range(self.n_verdicts):
+            free(self.verdicts[i].known)
+        free(self.verdicts)
+        self.verdicts = cython.NULL
+        self.n_verdicts = 0
 
     @cython.cfunc
     @cython.nogil

@@ -6,16 +6,15 @@ import pyarrow as pa
 
 from keuka.diagnostics import Diagnostic, Span
 from keuka.errors import QueryError
-from keuka.expressions import Column, Expression, Literal
-from keuka.expressions import walk as walk_expression
+from keuka.expressions import Column, Expression, Literal, scale_of, zone_of
 from keuka.languages.functions import check_function
-from keuka.languages.typing import Scope, misplaced_duration, typed
+from keuka.languages.typing import Scope, misplaced_duration, referred, typed
 from keuka.languages.values import Constant, Dur, FunctionCall, Name, Reference, Value, ungrouped, walk
-from keuka.schema import ARROW_OF, Attribute, Schema, Type
+from keuka.schema import ARROW_OF, Attribute, Schema, Type, decimal_type
 
 
 def column_of(schema: Schema, side: int, index: int, span: Span) -> Column:
-    return Column(side, index, schema[index].type, schema[index].name, span)
+    return Column(side, index, schema[index].type, schema[index].name, span, schema[index].arrow)
 
 
 def named_column(item: Value, name: Name, span: Span, schema: Schema, scope: Scope) -> tuple[Attribute, Expression]:
@@ -23,8 +22,11 @@ def named_column(item: Value, name: Name, span: Span, schema: Schema, scope: Sco
     value = ungrouped(item)
     if isinstance(value, Reference):
         try:
-            column = scope.column(value)
-            return schema[column.index].renamed(name.text), column
+            column = referred(value, scope.column)
+            if not column.path:
+                return schema[column.index].renamed(name.text), column
+            assert column.arrow is not None
+            return Attribute(name.text, column.type, column.arrow), column
         except QueryError as error:
             scope.findings.extend(error.diagnostics)
             expression: Expression | None = None
@@ -35,7 +37,7 @@ def named_column(item: Value, name: Name, span: Span, schema: Schema, scope: Sco
             scope.findings.append(Diagnostic("K205", f"`{name.text}` would have no type", value.span, "always NULL", (help,)))
     if expression is None:
         expression = Literal(None, Type.NULL, span)
-    return Attribute(name.text, expression.type, _arrow_type(expression, schema)), expression
+    return Attribute(name.text, expression.type, _arrow_type(expression)), expression
 
 
 def unnamed(value: Value, no_duration: str) -> QueryError:
@@ -52,12 +54,12 @@ def unnamed(value: Value, no_duration: str) -> QueryError:
     return QueryError(Diagnostic("K101", "a computed column needs a name", value.span, "not a plain attribute", tuple(help)))
 
 
-def _arrow_type(expression: Expression, schema: Schema) -> pa.DataType:
+def _arrow_type(expression: Expression) -> pa.DataType:
     """The type in result tables; a computed time keeps the zone of the first timestamp it is computed from."""
+    if expression.type is Type.DECIMAL:
+        return decimal_type(scale_of(expression))
     if expression.type is Type.TIMESTAMP:
-        for node in walk_expression(expression):
-            if isinstance(node, Column) and node.type is Type.TIMESTAMP:
-                return schema[node.index].arrow
+        return pa.timestamp("us", tz=zone_of(expression))
     return ARROW_OF[expression.type]
 
 

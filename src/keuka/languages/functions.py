@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from keuka.algebra.conversions import CASTS, LENGTHS, MONTHS, zone_named
 from keuka.diagnostics import Diagnostic, Span, listing, similar
 from keuka.errors import QueryError
-from keuka.expressions import Call, Expression, Literal
-from keuka.languages.coercion import NUMERIC, as_type, retype, unify, without_quotes, wrong_type
+from keuka.expressions import SQL_NAMES, Call, Expression, Literal, zone_of
+from keuka.languages.coercion import NUMERIC, as_type, described, retype, to_double, unify, without_quotes, wrong_type
 from keuka.languages.values import Name
 from keuka.schema import Type
 
@@ -82,11 +87,12 @@ def _to_integer(operation: str, arguments: Arguments, span: Span) -> Expression:
     argument = number(arguments[0], f"`{operation}`")
     if argument.type is Type.INTEGER:
         return replace(argument, span=span)
-    return Call(operation, (argument,), Type.INTEGER, span)
+    return Call(operation, (to_double(argument),), Type.INTEGER, span)
 
 
 def _round(operation: str, arguments: Arguments, span: Span) -> Expression:
     argument = number(arguments[0], "`round`")
+    argument = to_double(argument) if argument.type is Type.DECIMAL else argument
     digits = _integer(arguments[1], "the number of digits of `round`") if len(arguments) == 2 else Literal(0, Type.INTEGER, span)
     if not isinstance(digits, Literal):
         message = "the number of digits of `round` must be a constant"
@@ -115,6 +121,137 @@ def _concat(operation: str, arguments: Arguments, span: Span) -> Expression:
     return Call(operation, tuple([string(a, "`concat`") for a in arguments]), Type.STRING, span)
 
 
+def _mathematics(operation: str, arguments: Arguments, span: Span) -> Expression:
+    doubles = [to_double(number(a, f"`{operation}`")) for a in arguments]
+    return Call(operation, tuple(doubles), Type.DOUBLE, span)
+
+
+def _regexp_like(operation: str, arguments: Arguments, span: Span) -> Expression:
+    text, pattern = [string(a, "`regexp_like`") for a in arguments]
+    if not isinstance(pattern, Literal):
+        help = "write it in quotes or as a parameter: `regexp_like(name, '^A[0-9]+$')`"
+        raise QueryError(Diagnostic("K205", "the pattern of `regexp_like` must be a constant", pattern.span, help=(help,)))
+    if isinstance(pattern.value, str):
+        _check_pattern(pattern.value, pattern.span)
+    return Call(operation, (text, pattern), Type.BOOLEAN, span)
+
+
+# What Spark's Java reads otherwise than RE2: sets in sets (`[a[b]]`, `[a&&b]`, `[[:alpha:]]`), \\v and \\C. RE2 itself refuses the rest.
+_READ_OTHERWISE = re.compile(
+    r"(?P<escape>\\[vC])|\\.|(?P<set>\[\^?\]?(?:\\.|[^\]\\[&]|&(?!&))*(?P<nested>\[|&&))|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL
+)
+
+
+def _check_pattern(pattern: str, span: Span | None) -> None:
+    """Refuse what RE2 cannot search for, and what Spark would search for otherwise."""
+    for found in _READ_OTHERWISE.finditer(pattern):
+        wrong = found["escape"] or found["nested"]
+        if wrong is not None:
+            help = (
+                "in a class write `\\[` and `\\&` for these characters"
+                if found["nested"]
+                else "write the characters as a class, `[\\n\\r]`"
+            )
+            message = f"`{wrong}` means something else in other regular expressions"
+            raise QueryError(Diagnostic("K230", message, span, help=(help, _SYNTAX)))
+    try:
+        pc.match_substring_regex(pa.array([""], pa.large_string()), pattern)
+    except pa.ArrowInvalid as error:
+        reason = str(error).removeprefix("Invalid regular expression: ")
+        raise QueryError(Diagnostic("K230", f"the pattern is no regular expression: {reason}", span, help=(_SYNTAX,))) from None
+
+
+_SYNTAX = "patterns have the syntax of RE2: classes, repetitions, groups, `|`, `^`, `$`, `(?i)`; no lookaheads, no references to groups"
+
+
+def _time(expression: Expression, task: str) -> Expression:
+    converted = as_type(expression, Type.TIMESTAMP)
+    if converted is None:
+        raise wrong_type(f"{task} needs a time", expression, "for seconds since 1970 write `cast(x AS TIMESTAMP)`")
+    return converted
+
+
+def _zone(expression: Expression) -> Literal | None:
+    """The zone in which the parts of the time are asked for; None for UTC."""
+    name = zone_of(expression)
+    if name is None or name in ("UTC", "Etc/UTC", "Z", "+00:00"):
+        return None
+    try:
+        zone_named(name)
+    except (KeyError, ValueError, OSError):
+        message = f"the time zone `{name}` is not known here"
+        raise QueryError(
+            Diagnostic("K514", message, expression.span, help=("convert the column to UTC, or install the data of zones",))
+        ) from None
+    return Literal(name, Type.STRING, expression.span)
+
+
+def _local(time: Expression) -> Expression:
+    zone = _zone(time)
+    return time if zone is None else Call("local", (time, zone), Type.TIMESTAMP, time.span)
+
+
+def _part_of_time(operation: str, arguments: Arguments, span: Span) -> Expression:
+    return Call(operation, (_local(_time(arguments[0], f"`{operation}`")),), Type.INTEGER, span)
+
+
+# Spark's names for the units of date_trunc.
+_UNITS = {name: name for name in (*LENGTHS, *MONTHS)}
+_UNITS |= {"yyyy": "year", "yy": "year", "mon": "month", "mm": "month", "dd": "day"}
+
+
+def _date_trunc(operation: str, arguments: Arguments, span: Span) -> Expression:
+    unit, time = arguments[0], _time(arguments[1], "`date_trunc`")
+    name = unit.value.lower() if isinstance(unit, Literal) and isinstance(unit.value, str) else None
+    if name not in _UNITS:
+        help = f"units: {listing((*LENGTHS, *MONTHS), 20)}; the unit comes first: `date_trunc('hour', ts)`"
+        raise QueryError(Diagnostic("K205", "the first argument of `date_trunc` must be a unit of time", unit.span, help=(help,)))
+    zone = _zone(time) if _UNITS[name] not in ("microsecond", "millisecond", "second") else None
+    args = (Literal(_UNITS[name], Type.STRING, unit.span), time, *([] if zone is None else [zone]))
+    return Call(operation, args, Type.TIMESTAMP, span)
+
+
+# The names of types in a cast. INT has 32 bits in Spark: what does not fit is NULL.
+TYPES = {
+    "boolean": Type.BOOLEAN,
+    "int": Type.INTEGER,
+    "integer": Type.INTEGER,
+    "bigint": Type.INTEGER,
+    "long": Type.INTEGER,
+    "double": Type.DOUBLE,
+    "string": Type.STRING,
+    "timestamp": Type.TIMESTAMP,
+}
+
+
+def cast(value: Expression, type: Name, span: Span) -> Expression:
+    """The value as one of the type; NULL where it cannot be converted, as Spark's try_cast has it."""
+    target = TYPES.get(type.text.lower())
+    if target is None:
+        help = (*similar(type.text.lower(), TYPES), f"types: {listing((*SQL_NAMES.values(), 'INT'), 20)}")
+        raise QueryError(Diagnostic("K231", f"values cannot be cast to `{type.text}`", type.span, help=help))
+    converted = _converted(value, target, span)
+    return Call("to_int", (converted,), target, span) if type.text.lower() in ("int", "integer") else converted
+
+
+def _converted(value: Expression, target: Type, span: Span) -> Expression:
+    if value.type is Type.NULL:
+        return retype(value, target)
+    if value.type is target:
+        return replace(value, span=span)
+    if (value.type, target) in ((Type.DATE, Type.TIMESTAMP), (Type.DECIMAL, Type.DOUBLE)):
+        converted = as_type(value, target)
+        assert converted is not None
+        return replace(converted, span=span)
+    if (value.type, target) not in CASTS:
+        help: tuple[str, ...] = ()
+        if (value.type, target) == (Type.DOUBLE, Type.STRING):
+            help = ("programs write doubles in different ways; an integer is written in one: `cast(floor(x) AS STRING)`",)
+        message = f"{described(value.type)} cannot be cast to {SQL_NAMES[target]}"
+        raise QueryError(Diagnostic("K231", message, value.span, help=help))
+    return Call("cast", (_local(value) if target is Type.STRING else value,), target, span)
+
+
 FUNCTIONS = {
     "abs": Function(1, 1, _absolute),
     "round": Function(1, 2, _round),
@@ -128,15 +265,23 @@ FUNCTIONS = {
     "length": Function(1, 1, _of_string),
     "substring": Function(2, 3, _substring),
     "concat": Function(1, None, _concat),
+    "trim": Function(1, 1, _of_string),
+    "regexp_like": Function(2, 2, _regexp_like),
+    "sqrt": Function(1, 1, _mathematics),
+    "ln": Function(1, 1, _mathematics),
+    "exp": Function(1, 1, _mathematics),
+    "pow": Function(2, 2, _mathematics),
+    **{part: Function(1, 1, _part_of_time) for part in ("year", "month", "day", "hour", "minute", "second", "dayofweek")},
+    "date_trunc": Function(2, 2, _date_trunc),
 }
-_SYNONYMS = {"ceiling": "ceil", "substr": "substring"}
+_SYNONYMS = {"ceiling": "ceil", "substr": "substring", "power": "pow"}
 _FOLDS = (
     "functions work on the values of one event; sums and counts over events are kept by a FOLD: `$.cnt + 1 AS cnt`",
     "its first condition keeps groups apart, as GROUP BY does: `FOLD {$2.key = $.key, TRUE, $.cnt + 1 AS cnt} stream`",
 )
 _COALESCE = ("`coalesce(a, b)` is the first value that is not NULL",)
 _CASE = ("write `CASE WHEN condition THEN value ELSE other END`",)
-_CAST = ("values are not cast: integers become doubles by themselves, `floor(x)` and `ceil(x)` make integers of doubles",)
+_CAST = ("write the type after `AS`: `cast(x AS BIGINT)`",)
 # How to write what functions of SQL do that are none here.
 ADVICE = {
     "min": ("`least(a, b)` is the smaller of two values; over events: `least($.low, $2.Price) AS low` in a FOLD",),
@@ -144,5 +289,5 @@ ADVICE = {
     **dict.fromkeys(["count", "sum", "avg"], _FOLDS),
     **dict.fromkeys(["if", "iff", "iif"], _CASE),
     **dict.fromkeys(["ifnull", "nvl"], _COALESCE),
-    **dict.fromkeys(["cast", "convert"], _CAST),
+    **dict.fromkeys(["cast", "try_cast", "convert"], _CAST),
 }

@@ -72,7 +72,7 @@ _NAMES = frozenset({"NAME", "DASHED_NAME", "QUOTED_NAME"})
 _ARITHMETIC = frozenset({"PLUS", "MINUS", "STAR", "SLASH", "PERCENT", "LPAR", "DOT", "UNIT"})
 _VALUE = (
     frozenset({"NAME", "QUOTED_NAME", "DECORATOR", "INTEGER", "DECIMAL", "STRING", "PARAMETER", "TRUE", "FALSE", "NULL", "DUR"})
-    | frozenset({"NOT", "MINUS", "CASE", "LPAR", "LSQB"})
+    | frozenset({"NOT", "MINUS", "CASE", "CAST", "LPAR", "LSQB"})
 )  # fmt: skip
 # After a name or a number; `AND` alone, without `OR`, is the AND of a BETWEEN and is listed by itself.
 VALUE_PHRASES = (
@@ -80,6 +80,7 @@ VALUE_PHRASES = (
     Phrase("an operator", frozenset({"OR"}), _ARITHMETIC | {"COMPARISON", "AND", "OR", "NOT", "IS", "LIKE", "IN", "BETWEEN"}),
     Phrase("an operator", frozenset({"PLUS"}), _ARITHMETIC),
 )
+LIST_PHRASE = Phrase("a parameter", frozenset({"PARAMETER"}), frozenset({"PARAMETER"}))
 NAME_PHRASES = (
     Phrase("a name", frozenset({"DASHED_NAME"}), _NAMES),
     Phrase("a name", frozenset({"NAME"}), _NAMES),

@@ -62,17 +62,27 @@ class Dur:
 
 @dataclass(frozen=True)
 class Reference:
-    """An attribute; `qualifier` is what the language puts before it (CEL: `$1.`, `$2.`, `$.` or nothing)."""
+    """An attribute; `qualifier` is what the language puts before it (CEL: `$1.`, `$2.`, `$.` or nothing).
+
+    `fields` lead from a struct to a value in it: `payload.user.id`.
+    """
 
     qualifier: str
     name: str
     span: Span = field(compare=False, repr=False)
+    fields: tuple[str, ...] = ()
+
+    @property
+    def last_name(self) -> str:
+        """What a column of it is called."""
+        return (self.name, *self.fields)[-1]
 
 
 @dataclass(frozen=True)
 class Operation:
-    """An operator with its operands: a sign, or one of and, or, not, minus, is null, like, in, between, case, case of.
+    """An operator with its operands: a sign, or one of and, or, not, minus, is null, like, in, in list, between, case, case of.
 
+    `in list` has a parameter with many values in its second place, `in` may have some among the others.
     `case` is condition, value, ..., and at the end perhaps the value of ELSE; `case of` has the compared value in front.
     """
 
@@ -89,6 +99,15 @@ class FunctionCall:
 
 
 @dataclass(frozen=True)
+class Cast:
+    """`cast(value AS type)`."""
+
+    value: Value
+    type: Name
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
 class Group:
     """An expression in parentheses."""
 
@@ -96,7 +115,7 @@ class Group:
     span: Span = field(compare=False, repr=False)
 
 
-Value = Constant | Number | Timespan | Parameter | Dur | Reference | Operation | FunctionCall | Group
+Value = Constant | Number | Timespan | Parameter | Dur | Reference | Operation | FunctionCall | Cast | Group
 
 
 def children(value: Value) -> tuple[Value, ...]:
@@ -104,6 +123,8 @@ def children(value: Value) -> tuple[Value, ...]:
         return value.operands
     if isinstance(value, FunctionCall):
         return value.arguments
+    if isinstance(value, Cast):
+        return (value.value,)
     return (value.inner,) if isinstance(value, Group) else ()
 
 
@@ -143,6 +164,10 @@ class ValueBuilder:
 
     dashed_name = name
 
+    def path(self, parts: list[Any]) -> list[Name]:
+        """The names between the dots."""
+        return parts[::2]
+
     def disjunction(self, parts: list[Any]) -> Value:
         return _operation("or", parts[::2])
 
@@ -174,6 +199,10 @@ class ValueBuilder:
         span = value.span.to(self.token_span(close))
         return _perhaps_not(negated, Operation("in", (value, *candidates[::2]), span))
 
+    def listed(self, parts: list[Any]) -> Value:
+        value, negated, _, token = parts
+        return _perhaps_not(negated, _operation("in list", (value, self.parameter([token]))))
+
     def between(self, parts: list[Any]) -> Value:
         value, negated, _, low, _, high = parts
         return _perhaps_not(negated, _operation("between", (value, low, high)))
@@ -201,6 +230,10 @@ class ValueBuilder:
         name, _, *arguments, close = parts
         span = self.token_span(name, close)
         return FunctionCall(Name(str(name), self.token_span(name)), tuple([a for a in arguments[::2] if a is not None]), span)
+
+    def cast(self, parts: list[Any]) -> Value:
+        name, _, value, _, type, close = parts
+        return Cast(value, Name(str(type), self.token_span(type)), self.token_span(name, close))
 
     def case(self, parts: list[Any]) -> Value:
         first, compared, *branches, _, default, last = parts

@@ -14,9 +14,10 @@ from keuka.algebra.operators import Filter, Fold, Map, Next, Operator, Published
 from keuka.automaton.build import count_leaves
 from keuka.automaton.signatures import digest
 from keuka.expressions import Call, Column, Expression, Literal
-from keuka.schema import Meaning
+from keuka.schema import Meaning, Type
 
 Columns = tuple[bytes, ...]  # what each column of a stream means; no two are the same
+_ID_TYPES = {Type.DATE: "other", Type.DECIMAL: "other"}  # they could only be passed on once, and the ids of such queries are written down
 
 
 def fingerprint(operator: Operator) -> bytes:
@@ -35,7 +36,7 @@ def stream_identity(operator: Operator) -> bytes:
 
 def _by_name(source: Source) -> tuple[bytes, Columns]:
     """A stream is known by its name: two rules may publish the same, and their readers read different streams."""
-    columns = tuple([_digest("column", a.name, a.type.value) for a in source.schema.attributes])
+    columns = tuple([_digest("column", a.name, _ID_TYPES.get(a.type, a.type.value)) for a in source.schema.attributes])
     if source.meaning is None:
         return _digest("source", source.stream), columns
     return _digest("published", source.stream, source.meaning.fingerprint), columns
@@ -103,7 +104,7 @@ def _steps(fold: Fold, sides: List[Columns]) -> list[object]:
 
 def _expression(expression: Expression, sides: List[Columns]) -> object:
     if isinstance(expression, Column):
-        return ("column", expression.side, sides[expression.side][expression.index])
+        return ("column", expression.side, sides[expression.side][expression.index], *expression.path)
     if isinstance(expression, Literal):
         return ("literal", expression.type.value, repr(expression.value))
     if isinstance(expression, Call):

@@ -16,7 +16,7 @@ from keuka.automaton.code import split_conditions
 from keuka.automaton.model import OUTPUT, Automaton, Bind, State, Step
 from keuka.automaton.stacks import StackComponent, Stacks
 from keuka.expressions import CANDIDATE, FIRST, LAST, Column, Expression
-from keuka.schema import Type
+from keuka.schema import Type, shown_name
 
 # Unions of unrelated streams multiply ways. About this many are kept, the same ones every time; each of them is right by itself.
 MOST_WAYS = 64
@@ -45,6 +45,7 @@ class Partition:
         """`Name`, or `Stock.Name = News.Symbol` where streams call it differently."""
         shown = []
         for names in zip(*self.columns.values(), strict=True):
+            names = tuple([shown_name(name) for name in names])
             each = [f"{stream}.{name}" for stream, name in zip(self.columns, names, strict=True)]
             shown.append(names[0] if len(set(names)) == 1 else " = ".join(each))
         return ", ".join(shown)

@@ -21,6 +21,7 @@ from keuka.automaton.signatures import digest
 from keuka.automaton.stack_code import StackCode, generate_stacks, stack_reads
 from keuka.automaton.stacks import ALL_RULES, StackRules, Stacks, build_stacks, is_feed
 from keuka.automaton.tables import Lineage, OperatorColumns, OutputColumns, SourceColumns, Tables, assemble
+from keuka.plan.fields import extract_fields
 from keuka.plan.fingerprint import fingerprint, stream_identity
 from keuka.plan.partition import Partition, find_partition
 from keuka.plan.rules import RULES, Rule, boundaries, optimise
@@ -65,7 +66,8 @@ def plan(
 
     `rules`, `linear`, `indices`, `stack_rules` and what is known of the columns change the cost, never the result.
     """
-    named = dict(zip(output_names(program), [operator for _, operator in program.outputs], strict=True))
+    original = dict(zip(output_names(program), [operator for _, operator in program.outputs], strict=True))
+    named = dict(zip(original, [operator for _, operator in extract_fields(program).outputs], strict=True))
     taken = set(named) | stream_names(program)
     wanted = list(named) if outputs is None else list(outputs)
     stages: dict[str, Stage] = {}
@@ -87,7 +89,7 @@ def plan(
     for name in wanted:
         if name not in stages:
             add(name, named[name])
-    results = tuple([(name, name, fingerprint(named[name])) for name in wanted])
+    results = tuple([(name, name, fingerprint(original[name])) for name in wanted])
     inputs_ = tuple(sources.values())
     partition = find_partition(inputs_, {name: stage.automaton for name, stage in stages.items()}) if indices else None
     automata = [stage.automaton for stage in stages.values() if isinstance(stage.automaton, Automaton)]

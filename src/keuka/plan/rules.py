@@ -24,6 +24,7 @@ from keuka.expressions import (
     columns,
     conjunction,
     conjuncts,
+    show,
     substitute,
     walk,
 )
@@ -171,7 +172,8 @@ def _folded(expression: Expression) -> Expression:
     if call.op != "like" and all(isinstance(a, Literal) for a in args):
         value = evaluate(call, ())
         if value is not ERROR:
-            return Literal(value, call.type, call.span)
+            has_unit = any(isinstance(a, Literal) and a.shown is not None for a in args)
+            return Literal(value, call.type, call.span, show(call) if has_unit and call.op in ("add", "sub") else None)
     return call
 
 

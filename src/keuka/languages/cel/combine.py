@@ -6,12 +6,12 @@ from collections import Counter
 
 from keuka.algebra import operators as algebra
 from keuka.diagnostics import Diagnostic, Span, listing, similar
-from keuka.expressions import CANDIDATE, FIRST, LAST, TRUE, Expression, Literal
+from keuka.expressions import CANDIDATE, FIRST, LAST, TRUE, Expression, Literal, scale_of
 from keuka.languages.cel import syntax
 from keuka.languages.cel.context import Context, Lowered
 from keuka.languages.cel.naming import Chain, FoldNames, chained, collisions, folded, fresh
 from keuka.languages.cel.scopes import in_fold, in_next
-from keuka.languages.coercion import as_type, described
+from keuka.languages.coercion import as_attribute, described, described_attribute
 from keuka.languages.columns import column_of
 from keuka.languages.typing import Scope, predicate, typed
 from keuka.schema import ARROW_OF, Attribute, Schema, Type
@@ -68,7 +68,7 @@ def _check_fold_schema(one: Schema, two: Schema, stream: syntax.Fold, context: C
     help = []
     if missing:
         help.append(f"the first input lacks {listing(missing)}")
-    help += [f"`{b.name}` is {_type_of(b)} in the first input and {_type_of(a)} in the second" for a, b in differing]
+    help += [f"`{b.name}` is {described_attribute(b)} in the first input and {described_attribute(a)} in the second" for a, b in differing]
     help.append("select what both have: `FOLD {...} (SELECT Name, Price FROM ...)`")
     message = "the first input of FOLD must have every attribute of the second"
     context.note("K301", message, stream.second.span, "the second input", *help)
@@ -114,13 +114,18 @@ def _update(stream: syntax.Fold, one: Schema, two: Schema, scope: Scope) -> tupl
 def _assigned(assignment: syntax.Assignment, value: Expression, attribute: Attribute, scope: Scope) -> Expression:
     if attribute.type is Type.NULL:
         return value
-    converted = as_type(value, attribute.type) if attribute.type is not Type.OTHER else None
+    converted = as_attribute(value, attribute)
     if converted is not None:
         return converted
     message = f"`{attribute.name}` is {described(attribute.type)} and cannot be assigned {described(value.type)}"
     help: tuple[str, ...] = ()
     if (attribute.type, value.type) == (Type.INTEGER, Type.DOUBLE):
         help = ("start it as a double (`0.0 AS ...`), or round here with `floor(...)` or `ceil(...)`",)
+    elif (attribute.type, value.type) == (Type.INTEGER, Type.DECIMAL):
+        help = ("start it as a decimal: `Price - Price AS ...` is 0 with the digits of Price",)
+    elif (attribute.type, value.type) == (Type.DECIMAL, Type.DECIMAL):
+        message = f"`{attribute.name}` has {attribute.arrow.scale} digits behind the point and cannot be assigned {scale_of(value)}"
+        help = ("start it with as many digits as it will have",)
     scope.findings.append(Diagnostic("K205", message, assignment.value.span, f"this is {described(value.type)}", help))
     return value
 
@@ -146,7 +151,7 @@ def _check_union_schema(first: Schema, other: Schema, span: Span, context: Conte
     differing = [(a, b) for a in first.attributes for b in other.attributes if a.name == b.name and not _same_type(a, b)]
     help = [f"it lacks {listing(missing)}"] if missing else []
     help += [f"only it has {listing(extra)}"] if extra else []
-    help += [f"`{a.name}` is {_type_of(a)} on the first side and {_type_of(b)} here" for a, b in differing]
+    help += [f"`{a.name}` is {described_attribute(a)} on the first side and {described_attribute(b)} here" for a, b in differing]
     if not help:
         return True
     help.append("select the same names and types on every side: `(SELECT Name, Price FROM ...)`")
@@ -183,7 +188,3 @@ def _named(attributes: tuple[Attribute, ...], names: tuple[str, ...]) -> Schema:
 def _same_type(one: Attribute, other: Attribute) -> bool:
     """NULL is the type of an item that was wrong, and has been noted."""
     return one.same_type(other) or Type.NULL in (one.type, other.type)
-
-
-def _type_of(attribute: Attribute) -> str:
-    return f"a {attribute.arrow}" if attribute.type is Type.OTHER else described(attribute.type)

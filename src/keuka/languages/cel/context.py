@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 
 from keuka.algebra.operators import Operator
 from keuka.diagnostics import Diagnostic, Span
-from keuka.expressions import Literal
 from keuka.languages.cel import syntax
 from keuka.languages.cel.naming import Chain
 from keuka.languages.cel.scopes import Lookup
+from keuka.languages.parameters import Given
 from keuka.languages.published import Publications
 from keuka.languages.typing import Scope
 from keuka.schema import Schema, StreamType, TimeAxis
@@ -33,7 +32,7 @@ class Lowered:
 @dataclass(frozen=True)
 class Context:
     streams: Mapping[str, StreamType]
-    parameters: Mapping[str, Literal | timedelta]
+    parameters: Mapping[str, Given]
     published: Publications[syntax.Query]
     outputs: dict[int, Lowered]  # the outputs lowered so far, by the identity of their query
     findings: list[Diagnostic]

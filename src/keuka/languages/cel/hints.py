@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from keuka.diagnostics import similar
-from keuka.languages.mistakes import NAME_PHRASES, VALUE_PHRASES, Mistake, Phrase, Vocabulary
+from keuka.languages.mistakes import LIST_PHRASE, NAME_PHRASES, VALUE_PHRASES, Mistake, Phrase, Vocabulary
 
 _STREAM = Phrase("a stream", frozenset(["DASHED_NAME", "FILTER", "LPAR"]), frozenset(["DASHED_NAME", "QUOTED_NAME", "FILTER", "LPAR"]))
 _QUERY = Phrase("a query", frozenset(["SELECT", "FROM", "$END"]), frozenset(["SELECT", "FROM"]))
 
 DUR_IN_SELECT = "DUR is for the conditions of FILTER, NEXT and FOLD; a SELECT subtracts two time columns: `ts - ts_1 AS gap`"
 
-_NO_ALIASES = (
+NO_ALIASES = (
     "CEL has no aliases; in the braces of NEXT and FOLD `$1.` is the first input and `$2.` the second, elsewhere the plain name will do"
 )
 _NO_EXCEPT = "CEL has no `*` with exceptions; name the attributes to keep: `SELECT Name, Price FROM Stock`"
@@ -79,7 +79,7 @@ def _clause_hints(mistake: Mistake) -> list[str]:
     if word.startswith("$"):
         hints.append("`$1.Price` is the first input's, `$2.Price` the second's, `$.Price` that of the last step of a FOLD")
     if word == "." and not mistake.before[:1].isdigit():
-        hints.append(_NO_ALIASES)
+        hints.append(NO_ALIASES)
     return hints
 
 
@@ -95,7 +95,7 @@ def _stream_hints(mistake: Mistake) -> list[str]:
         return ["braces follow FILTER, NEXT and FOLD: `FILTER {Price > 10} (Stock)`"]
     if found == ",":
         return ["a FROM has one stream; events of two are joined in time: `A NEXT {predicate} B`"]
-    return [_NO_ALIASES] if mistake.is_name or found.upper() == "AS" else []
+    return [NO_ALIASES] if mistake.is_name or found.upper() == "AS" else []
 
 
 def _brace_hints(mistake: Mistake) -> list[str]:
@@ -108,9 +108,9 @@ def _brace_hints(mistake: Mistake) -> list[str]:
         hints.append("a NEXT that takes every event has no braces: `A NEXT B`")
     elif found == "}" and "COMMA" in expected and not expected & {"RBRACE", "RPAR"}:
         hints.append("FOLD has two conditions: `FOLD {which events count, whether the run goes on} stream`")
-    elif found in ("}", ",") and "AS" in expected and "FROM" not in expected:
+    elif found in ("}", ",") and "AS" in expected and "FROM" not in expected and not mistake.function.lower().endswith("cast"):
         hints.append("after its two conditions FOLD has assignments: `$.cnt + 1 AS cnt`")
     return hints
 
 
-CEL_WORDS = Vocabulary("CEL", "FROM Stock", (_STREAM, _QUERY, *VALUE_PHRASES, *NAME_PHRASES), _FOREIGN, _PREFIXES, _hints)
+CEL_WORDS = Vocabulary("CEL", "FROM Stock", (_STREAM, _QUERY, *VALUE_PHRASES, LIST_PHRASE, *NAME_PHRASES), _FOREIGN, _PREFIXES, _hints)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 from keuka.diagnostics import Diagnostic, listing, similar
 from keuka.errors import QueryError
 from keuka.expressions import CANDIDATE, FIRST, LAST, Column
+from keuka.languages.cel.hints import NO_ALIASES
 from keuka.languages.values import Reference
 from keuka.schema import Schema
 
@@ -67,7 +68,10 @@ def in_fold(first: Schema, second: Schema, assigned: Collection[str]) -> Lookup:
     return column
 
 
-def _nearest(name: str, known: Collection[str]) -> tuple[str, ...]:
+def _nearest(reference: Reference, known: Collection[str]) -> tuple[str, ...]:
+    name = reference.name
+    if reference.fields and not reference.qualifier:
+        return (*similar(name, known), NO_ALIASES)
     if name in ("_start", "_end"):
         return ("results get this column; a query uses the time column (`ts - ts_1`), or DUR in a condition",)
     return similar(name, known)
@@ -85,7 +89,7 @@ def _either(first: Schema, second: Schema, reference: Reference) -> Column:
     if second.index(reference.name) is not None:
         return _one_of(second, CANDIDATE, reference, "the second input")
     help = (
-        *_nearest(reference.name, (*first.names, *second.names)),
+        *_nearest(reference, (*first.names, *second.names)),
         f"the first input has {listing(first.names)}",
         f"the second input has {listing(second.names)}",
     )
@@ -95,9 +99,9 @@ def _either(first: Schema, second: Schema, reference: Reference) -> Column:
 def _one_of(schema: Schema, side: int, reference: Reference, stream: str) -> Column:
     index = schema.index(reference.name)
     if index is None:
-        help = (*_nearest(reference.name, schema.names), f"{stream} has {listing(schema.names)}")
+        help = (*_nearest(reference, schema.names), f"{stream} has {listing(schema.names)}")
         raise QueryError(Diagnostic("K201", f"{stream} has no attribute `{reference.name}`", reference.span, help=help))
-    return Column(side, index, schema[index].type, reference.name, reference.span)
+    return Column(side, index, schema[index].type, reference.name, reference.span, schema[index].arrow)
 
 
 def _misplaced(reference: Reference, place: str, help: str) -> QueryError:

@@ -170,13 +170,13 @@ class _Builder(ValueBuilder):
         attribute = values.ungrouped(value)
         if not isinstance(attribute, values.Reference):
             raise unnamed(value, DUR_IN_SELECT)
-        return Item(value, Name(attribute.name, attribute.span), value.span)
+        return Item(value, Name(attribute.last_name, attribute.span), value.span)
 
     def attribute(self, parts: list[Any]) -> Value:
-        decorator, name = parts
-        if decorator is None:
-            return values.Reference("", name.text, name.span)
-        return values.Reference(str(decorator), name.text, self.token_span(decorator).to(name.span))
+        decorator, path = parts
+        name, *fields = path
+        span = name.span if decorator is None else self.token_span(decorator)
+        return values.Reference(str(decorator or ""), name.text, span.to(path[-1].span), tuple([field.text for field in fields]))
 
     def read(self, parts: list[Any]) -> Stream:
         return Read(parts[0], parts[0].span)

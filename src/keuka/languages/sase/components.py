@@ -5,7 +5,7 @@ from __future__ import annotations
 from keuka.algebra import operators as algebra
 from keuka.algebra.operators import Operator
 from keuka.expressions import FIRST, Expression, Literal
-from keuka.languages.coercion import described
+from keuka.languages.coercion import described_attribute
 from keuka.languages.columns import column_of
 from keuka.languages.published import unknown_stream
 from keuka.languages.sase import syntax
@@ -96,7 +96,7 @@ def _check_types(component: syntax.Component, types: tuple[Schema, ...], context
             one, stream = known.setdefault(attribute.name, (attribute, name.text))
             if not one.same_type(attribute) and Type.NULL not in (one.type, attribute.type):
                 message = f"the types of ANY disagree about `{attribute.name}`"
-                help = f"it is {described(one.type)} in `{stream}` and {described(attribute.type)} in `{name.text}`"
+                help = f"it is {described_attribute(one)} in `{stream}` and {described_attribute(attribute)} in `{name.text}`"
                 context.note("K303", message, name.span, "", help, "publish one of them with another type, and list that here")
 
 

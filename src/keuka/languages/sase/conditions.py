@@ -11,13 +11,14 @@ import itertools
 from dataclasses import dataclass, replace
 
 from keuka.diagnostics import Diagnostic, Span
+from keuka.errors import QueryError
 from keuka.expressions import TRUE, Call, Column, Expression, Literal, conjunction, conjuncts
 from keuka.languages.coercion import NUMERIC, described
 from keuka.languages.sase.components import MARK
 from keuka.languages.sase.context import Context, Part
 from keuka.languages.sase.scopes import Found, Resolve, no_component_has
 from keuka.languages.sase.syntax import EQUIVALENCE
-from keuka.languages.typing import predicate
+from keuka.languages.typing import predicate, with_field
 from keuka.languages.values import Operation, Reference, Value, ungrouped
 from keuka.schema import TimeAxis, Type
 
@@ -172,7 +173,11 @@ def _equivalence(test: Value, span: Span, place: Place, negated: bool) -> Formul
     assert isinstance(reference, Reference)
     having = [part for part in place.parts if part.having(reference.name)]
     if not having:
-        place.context.findings.extend(no_component_has(reference.name, reference.span, place.parts).diagnostics)
+        error = no_component_has(reference.name, reference.span, place.parts)
+        if reference.fields and reference.name in [part.variable for part in place.parts]:
+            help = f"an equivalence test is about all events, so its attributes have no variable: `[{'.'.join(reference.fields)}]`"
+            error = QueryError(replace(error.diagnostics[0], help=(help,)))
+        place.context.findings.extend(error.diagnostics)
     elif isinstance(test, Operation) or _check_comparable(reference, having, place.context):
         comparisons = _each(test, reference, having) if isinstance(test, Operation) else _pairs(reference, having, span)
         if not negated:
@@ -221,10 +226,16 @@ def _is_known(part: Part, occurring: list[Part], reference: Reference, alone: bo
     excuses = [] if _has(part, reference) == TRUE else [_not(_has(part, reference))]
     if not alone and TRUE not in others:
         excuses.append(conjunction(tuple([_not(has) for has in others])))
-    index = part.names.index(reference.name)
-    column = Column(part.index, index, part.attributes[index].type, f"{part.variable}.{reference.name}", reference.span)
-    has_value = _not(Call("is_null", (column,), Type.BOOLEAN, reference.span))
+    has_value = _not(Call("is_null", (_column(part, reference),), Type.BOOLEAN, reference.span))
     return Call("or", (*excuses, has_value), Type.BOOLEAN, reference.span) if excuses else has_value
+
+
+def _column(part: Part, reference: Reference) -> Column:
+    """What the reference means in a component that has the attribute."""
+    index = part.names.index(reference.name)
+    attribute = part.attributes[index]
+    column = Column(part.index, index, attribute.type, f"{part.variable}.{reference.name}", reference.span, attribute.arrow)
+    return with_field(column, reference) if reference.fields else column
 
 
 def _has(part: Part, reference: Reference) -> Expression:
@@ -238,11 +249,15 @@ def _attribute(part: Part, reference: Reference) -> Reference:
 
 
 def _check_comparable(reference: Reference, having: list[Part], context: Context) -> bool:
-    types = {part.attributes[part.names.index(reference.name)].type: part for part in having}
+    try:
+        types = {_column(part, reference).type: part for part in having}
+    except QueryError as error:
+        context.findings.extend(error.diagnostics)
+        return False
     if set(types) == {Type.OTHER}:
         context.note("K205", f"the values of `{reference.name}` cannot be compared", reference.span, "of a type that is only passed on")
         return False
-    if len(types) == 1 or set(types) <= NUMERIC | {Type.NULL}:
+    if len(types) == 1 or set(types) <= NUMERIC | {Type.NULL} or set(types) <= {Type.DATE, Type.TIMESTAMP, Type.NULL}:
         return True
     kinds = [f"{described(type)} in `{part.variable}`" for type, part in types.items()]
     help = "compare in WHERE what can be compared; values are not converted"

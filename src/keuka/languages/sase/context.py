@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 
 from keuka.algebra.operators import Operator
 from keuka.diagnostics import Diagnostic, Span
-from keuka.expressions import Column, Literal
+from keuka.expressions import Column
+from keuka.languages.parameters import Given
 from keuka.languages.published import Publications
 from keuka.languages.sase import syntax
 from keuka.languages.sase.hints import NO_DUR
@@ -71,7 +71,7 @@ class Part:
 @dataclass(frozen=True)
 class Context:
     streams: Mapping[str, StreamType]
-    parameters: Mapping[str, Literal | timedelta]
+    parameters: Mapping[str, Given]
     published: Publications[syntax.Query]
     outputs: dict[int, Lowered]  # the outputs lowered so far, by the identity of their query
     findings: list[Diagnostic]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from keuka.diagnostics import similar
-from keuka.languages.mistakes import NAME_PHRASES, VALUE_PHRASES, Mistake, Phrase, Vocabulary
+from keuka.languages.mistakes import LIST_PHRASE, NAME_PHRASES, VALUE_PHRASES, Mistake, Phrase, Vocabulary
 
 _TYPES = frozenset(["DASHED_NAME", "QUOTED_NAME", "ANY", "NEGATION"])
 _QUERY = Phrase("a query", frozenset(["SEQ", "UNORDERED", "DASHED_NAME"]), _TYPES | {"SEQ", "UNORDERED"})
 _COMPONENT = Phrase("an event type", frozenset(["DASHED_NAME", "ANY"]), _TYPES)
-_WINDOW = Phrase("a duration", frozenset(["INTEGER", "PARAMETER"]), frozenset(["INTEGER", "DECIMAL", "PARAMETER"]))
-_UNIT = Phrase("a unit of time", frozenset(["UNIT"]), frozenset(["UNIT"]))
+_WINDOW = Phrase("a duration", frozenset(["INTEGER", "PARAMETER"]), frozenset(["INTEGER", "DECIMAL", "PARAMETER", "COMPARISON"]))
+# After a window a sum may go on, which is worth no word.
+_UNIT = Phrase("a unit of time", frozenset(["UNIT", "PLUS", "RETURN"]), frozenset(["UNIT", "PLUS", "MINUS"]))
 _EQUALS = Phrase("`=`", frozenset(["COMPARISON"]), frozenset(["COMPARISON"]))
 
 NO_DUR = "SASE has no DUR; `WITHIN 10 min` limits the whole match, and two times can be subtracted: `e.ts - s.ts`"
@@ -141,15 +142,13 @@ def _value_hints(mistake: Mistake) -> list[str]:
         hints.append("write `NOT`; `!` stands before the type of an event that must not occur")
     if found in ("[", "]", ",") and expected == {"NAME", "QUOTED_NAME"}:
         hints.append("an equivalence test lists attributes: `[id]`, `[id, category = 'food']`")
-    elif found == "." and "RSQB" in expected:
-        hints.append("an equivalence test is about all events, so its attributes have no variable: `[id]`")
     return hints
 
 
 SASE_WORDS = Vocabulary(
     "SASE",
     "SEQ(A a, B b)",
-    (_QUERY, _COMPONENT, *VALUE_PHRASES, _WINDOW, _UNIT, _EQUALS, *NAME_PHRASES),
+    (_QUERY, _COMPONENT, *VALUE_PHRASES[:2], _WINDOW, _UNIT, *VALUE_PHRASES[2:], LIST_PHRASE, _EQUALS, *NAME_PHRASES),
     _FOREIGN,
     _PREFIXES,
     _hints,

@@ -100,7 +100,8 @@ def _query(query: syntax.Query, context: Context) -> Lowered | None:
     schema = sequence_schema(parts, context)
     if schema is None:
         return None
-    sequence = algebra.Sequence(components, alternatives, within, schema, query.ordered, query.span)
+    window = None if query.window is None else query.window.span
+    sequence = algebra.Sequence(components, alternatives, within, schema, query.ordered, query.span, window)
     for name, found in lacking.items():
         types = " and ".join([f"`{type.text}`" for type in found.part.component.types])
         log.warning("a condition on `%s` is always true: %s has no such attribute", name, types)

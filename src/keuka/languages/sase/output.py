@@ -74,5 +74,5 @@ def _default_name(item: syntax.Item, parts: tuple[Part, ...]) -> Name:
     reference = ungrouped(item.value)
     assert isinstance(reference, Reference)
     if not reference.qualifier:
-        return Name(reference.name, reference.span)
-    return Name(f"{component_of(reference.qualifier, reference.span, parts).label}_{reference.name}", reference.span)
+        return Name(reference.last_name, reference.span)
+    return Name(f"{component_of(reference.qualifier, reference.span, parts).label}_{reference.last_name}", reference.span)

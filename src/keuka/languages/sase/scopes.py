@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from keuka.diagnostics import Diagnostic, Span, listing, similar
 from keuka.errors import QueryError
 from keuka.expressions import FIRST, Column
 from keuka.languages.sase.context import Part
+from keuka.languages.typing import with_field
 from keuka.languages.values import Reference
 from keuka.schema import Schema, Type
 
@@ -51,6 +52,10 @@ def in_component(part: Part, parts: tuple[Part, ...]) -> Resolve:
     """The component's event is side 0 there: its condition is a filter of its stream."""
 
     def resolve(reference: Reference) -> Found:
+        if part.having(reference.qualifier) and reference.qualifier not in [other.variable for other in parts]:
+            reference = replace(reference, qualifier="", name=reference.qualifier, fields=(reference.name, *reference.fields))
+            found = _attribute(reference, part, FIRST, parts)
+            return replace(found, column=with_field(found.column, reference))
         if reference.qualifier and component_of(reference.qualifier, reference.span, parts) is not part:
             help = f"compare it in WHERE: `WHERE {reference.span.text} = {part.variable}.{reference.name}`"
             message = f"`{reference.qualifier}` is another component"
@@ -70,7 +75,7 @@ def in_return(parts: tuple[Part, ...], offsets: Mapping[int, int], schema: Schem
         if not part.having(reference.name):
             raise _no_attribute(reference, part)
         index = offsets[part.index] + part.names.index(reference.name)
-        return Column(FIRST, index, schema[index].type, schema[index].name, reference.span)
+        return Column(FIRST, index, schema[index].type, schema[index].name, reference.span, schema[index].arrow)
 
     return column
 
@@ -106,7 +111,8 @@ def _attribute(reference: Reference, part: Part, side: int, parts: tuple[Part, .
     name = f"{part.variable}.{reference.name}"
     if having:
         index = part.names.index(reference.name)
-        return Found(part, Column(side, index, part.attributes[index].type, name, reference.span), having)
+        attribute = part.attributes[index]
+        return Found(part, Column(side, index, attribute.type, name, reference.span, attribute.arrow), having)
     elsewhere = [attribute.type for other in parts for attribute in other.attributes if attribute.name == reference.name]
     if elsewhere:
         types = tuple(dict.fromkeys([type for type in elsewhere if type is not Type.OTHER]))

@@ -7,13 +7,14 @@ import logging
 import re
 
 from keuka.algebra.operators import MOST_FEEDS
+from keuka.algebra.values import ERROR, evaluate
 from keuka.diagnostics import Diagnostic
 from keuka.errors import QueryError
-from keuka.expressions import Column, Literal
+from keuka.expressions import Column, Expression
 from keuka.languages.coercion import wrong_type
 from keuka.languages.sase import syntax
 from keuka.languages.sase.context import Context
-from keuka.languages.typing import typed
+from keuka.languages.typing import duration_text, timespan, typed
 from keuka.languages.values import Number, Operation, Reference, Value, ungrouped
 from keuka.schema import MAX_TICK, TimeAxis, Type
 
@@ -90,24 +91,29 @@ def window_of(query: syntax.Query, axis: TimeAxis, context: Context) -> int:
     """The window in ticks; MAX_TICK if there is none, or none that could be understood."""
     if query.window is None:
         return MAX_TICK
-    value = typed(query.window, context.scope(_no_column, axis))
+    scope = context.scope(_no_column, axis)
     try:
-        return MAX_TICK if value is None else _checked(query.window, value, axis)
+        is_text = duration_text(query.window, scope) is not None
+        value = timespan(query.window, scope, axis.tick_us) if is_text else typed(query.window, scope)
+        return MAX_TICK if value is None else _checked(query.window, value, axis, query.includes_window)
     except QueryError as error:
         context.findings.extend(error.diagnostics)
         return MAX_TICK
 
 
-def _checked(window: Value, value: object, axis: TimeAxis) -> int:
-    assert isinstance(value, Literal)
-    if value.type is not Type.INTEGER or not isinstance(value.value, int):
+def _checked(window: Value, value: Expression, axis: TimeAxis, includes_it: bool) -> int:
+    given = evaluate(value, ())
+    if given is ERROR:
+        raise QueryError(Diagnostic("K210", "this duration does not fit into 64 bits of ticks", window.span))
+    if value.type is not Type.INTEGER or not isinstance(given, int):
         raise wrong_type("a window is a duration", value, "give it a unit, `WITHIN 3 hours`, or a whole number of ticks")
-    if value.value <= 0:
+    n_ticks = given + 1 if includes_it else given
+    if n_ticks <= 0:
         help = "`WITHIN 10 min` allows events less than ten minutes apart"
-        raise QueryError(Diagnostic("K311", "a window must be longer than nothing", window.span, f"{value.value} ticks", (help,)))
+        raise QueryError(Diagnostic("K311", "a window must be longer than nothing", window.span, f"{given} ticks", (help,)))
     if isinstance(window, Number) and axis.tick_us == 1:
         log.warning("`WITHIN %s` has no unit: that is %s microseconds", window.digits, window.digits)
-    return min(value.value, MAX_TICK - 1)  # the largest number says that there is no window
+    return min(n_ticks, MAX_TICK - 1)  # the largest number says that there is no window
 
 
 def _no_column(reference: Reference) -> Column:

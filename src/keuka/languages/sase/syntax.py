@@ -52,6 +52,7 @@ class Query:
     ordered: bool
     where: Value | None
     window: Value | None
+    includes_window: bool  # `WITHIN <=`: may the first and the last event be as far apart as the window is long?
     items: tuple[Item, ...] | None
     publish: Name | None
     span: Span = field(compare=False, repr=False)
@@ -111,9 +112,13 @@ class _Builder(ValueBuilder):
         return tuple(parts[::2])
 
     def query(self, parts: list[Any]) -> Query:
-        pattern, _, where, _, window, _, items, _, publish = parts
+        pattern, _, where, _, comparison, window, _, items, _, publish = parts
+        if comparison not in (None, "<="):
+            help = ("`WITHIN 10 min` allows less than ten minutes, `WITHIN <= 10 min` exactly ten minutes, too",)
+            raise QueryError(Diagnostic("K101", f"`{comparison}` cannot stand after WITHIN", self.token_span(comparison), help=help))
         last = [part for part in (pattern, where, window, *(items or ()), publish) if part is not None][-1]
-        return Query(pattern.components, pattern.ordered, where, window, items, publish, pattern.span.to(last.span))
+        span = pattern.span.to(last.span)
+        return Query(pattern.components, pattern.ordered, where, window, comparison is not None, items, publish, span)
 
     def combination(self, parts: list[Any]) -> _Pattern:
         keyword, _, *components, close = parts
@@ -153,10 +158,12 @@ class _Builder(ValueBuilder):
         return Item(value, "", name, value.span if name is None else value.span.to(name.span))
 
     def attribute(self, parts: list[Any]) -> Value:
-        variable, name = parts
-        if variable is None:
-            return Reference("", name.text, name.span)
-        return Reference(variable[0], name.text, variable[1].to(name.span))
+        decorator, path = parts
+        names = [name.text for name in path]
+        if decorator is not None:
+            return Reference(str(decorator)[:-1], names[0], self.token_span(decorator).to(path[-1].span), tuple(names[1:]))
+        variable = names.pop(0) if len(names) > 1 else ""
+        return Reference(variable, names[0], path[0].span.to(path[-1].span), tuple(names[1:]))
 
     def variable(self, parts: list[Any]) -> tuple[str, Span]:
         """The variable as a qualifier: with its `$`, without its dot."""
@@ -169,12 +176,13 @@ class _Builder(ValueBuilder):
         return Operation(EQUIVALENCE, tuple(tests[::2]), self.token_span(open_, close))
 
     def test(self, parts: list[Any]) -> Value:
-        name, comparison, constant = parts
-        reference = Reference("", name.text, name.span)
+        path, comparison, constant = parts
+        span = path[0].span.to(path[-1].span)
+        reference = Reference("", path[0].text, span, tuple([field.text for field in path[1:]]))
         if comparison is None:
             return reference
         if comparison != "=" or any(isinstance(node, Reference | values.Dur) for node in values.walk(constant)):
             help = ("an equivalence test is `[id]` or `[id = 'x']`", "other comparisons name the event: `s.id > 3`")
             message = "an equivalence test asks whether values equal each other, or a constant"
-            raise QueryError(Diagnostic("K101", message, name.span.to(constant.span), help=help))
-        return Operation("=", (reference, constant), name.span.to(constant.span))
+            raise QueryError(Diagnostic("K101", message, span.to(constant.span), help=help))
+        return Operation("=", (reference, constant), span.to(constant.span))

@@ -1,0 +1,64 @@
+# The functions of the expression language that have an instruction in common (FUNCTION in bytecode.pxd): time, conversions,
+# mathematics, regular expressions. All are strict: null if an argument is null, else an error if one is an error.
+from libc.stdint cimport int64_t, uint8_t
+
+from keuka.kernel.strings cimport StringTable
+
+cdef extern from *:
+    """
+    #include <charconv>
+    // The whole text as a double: 0 if it is a number, 1 if it is beyond the range of doubles, 2 if it is none.
+    static inline int keuka_parse(const char* text, const char* end, double* x) {
+        std::from_chars_result found = std::from_chars(text, end, *x);
+        if (found.ptr != end) return 2;
+        return found.ec == std::errc() ? 0 : found.ec == std::errc::result_out_of_range ? 1 : 2;
+    }
+    """
+    int parse_number "keuka_parse"(const char* text, const char* end, double* x) noexcept nogil
+
+# Times are microseconds since 1970; the parts of a time are those of UTC, LOCAL and INSTANT move times between UTC and a zone.
+cpdef enum Function:
+    YEAR = 0
+    MONTH = 1
+    DAY = 2
+    HOUR = 3
+    MINUTE = 4
+    SECOND = 5
+    DAY_OF_WEEK = 6       # 1 is Sunday
+    TRUNCATE_TIME = 7     # b: the unit in microseconds
+    TRUNCATE_WEEK = 8     # to Monday
+    TRUNCATE_MONTHS = 9   # b: the unit in months
+    MOVE_TIME = 10        # a - b; null outside 64 bits
+    TRIM = 11             # blanks at both ends
+    REGEXP_LIKE = 12      # b: pattern
+    SQRT = 13
+    LN = 14
+    EXP = 15
+    POW = 16
+    TO_INTEGER = 17       # a double without its fraction; null outside 64 bits
+    TO_INT = 18           # null outside 32 bits
+    SECONDS = 19          # of a time, rounded down
+    FROM_SECONDS = 20     # null outside 64 bits
+    PARSE_INTEGER = 21    # text that is none is null, here and in the next three
+    PARSE_DOUBLE = 22
+    PARSE_BOOLEAN = 23
+    PARSE_TIME = 24
+    WRITE_INTEGER = 25
+    WRITE_BOOLEAN = 26
+    WRITE_TIME = 27
+
+# Over n lanes, from UTC to a zone or back. `offsets` from bounds[0] to bounds[1] are those of the zone in the order of time: the second
+# since 1970 from which on it has one, times ZONE_STEP, plus the offset in seconds plus ZONE_STEP / 2.
+cpdef enum:
+    ZONE_BITS = 18
+    ZONE_STEP = 262144
+
+cdef void move_to_zone(
+    bint to_local, int64_t n, int64_t* dv, uint8_t* df, const int64_t* av, const uint8_t* af, const int64_t* offsets, const int64_t* bounds
+) noexcept nogil
+
+# Over n lanes; False when memory is out. The result may stand where an argument stood.
+cdef bint apply_function(
+    int function, int64_t n, int64_t* dv, uint8_t* df, const int64_t* av, const uint8_t* af, const int64_t* bv, const uint8_t* bf,
+    StringTable strings
+) noexcept nogil
