@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.ipc
@@ -20,9 +21,9 @@ def _parquet(file: File) -> pa.parquet.ParquetFile:
     return pa.parquet.ParquetFile(file.path, pre_buffer=False, buffer_size=1 << 20)
 
 
-def parquet_schema(file: File) -> tuple[pa.Schema, int | None]:
+def learn_parquet(file: File) -> tuple[File, int | None]:
     with _parquet(file) as source:
-        return source.schema_arrow, source.metadata.num_rows
+        return replace(file, schema=source.schema_arrow), source.metadata.num_rows
 
 
 def parquet_batches(file: File, columns: list[str]) -> Iterator[pa.RecordBatch]:
@@ -37,14 +38,14 @@ def parquet_batches(file: File, columns: list[str]) -> Iterator[pa.RecordBatch]:
 MAGIC = b"ARROW1\0\0"  # begins Arrow's file format, which is its stream format and a table of contents
 
 
-def ipc_schema(file: File) -> tuple[pa.Schema, int | None]:
+def learn_ipc(file: File) -> tuple[File, int | None]:
     if not _has_contents(file):
         head = file.head.removeprefix(MAGIC)
         with io.BytesIO(head) if head else open_bytes(file) as source, pa.ipc.open_stream(source) as stream:
-            return stream.schema, None
+            return replace(file, schema=stream.schema), None
     with pa.OSFile(file.path) as source, pa.ipc.open_file(source) as contents:
         first = contents.get_batch(0).num_rows if contents.num_record_batches else 0
-        return contents.schema, first * contents.num_record_batches
+        return replace(file, schema=contents.schema), first * contents.num_record_batches
 
 
 def ipc_batches(file: File, columns: list[str]) -> Iterator[pa.RecordBatch]:

@@ -11,14 +11,14 @@ import pyarrow as pa
 
 from keuka.diagnostics import listing, similar
 from keuka.errors import DataError, data_error
-from keuka.schema import MICROSECONDS, TimeAxis
+from keuka.schema import MICROSECONDS, TimeAxis, read_duration, write_duration
 
 ONE_MICROSECOND = datetime.timedelta(microseconds=1)
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 def time_columns(schema: pa.Schema, time: object, where: str) -> tuple[str, ...]:
-    """The column of the time, or the columns of start and end; by default the only timestamp, else the only date."""
+    """The column of the time, or the columns of start and end; by default `_default_time`."""
     if time is None:
         return (_default_time(schema, where),)
     pair = (time,) if isinstance(time, str) else time
@@ -26,21 +26,32 @@ def time_columns(schema: pa.Schema, time: object, where: str) -> tuple[str, ...]
         raise data_error("K501", f"`time=` must be a column or a pair of columns (start, end), not {time!r}", where=where)
     for name in pair:
         if name not in schema.names:
+            times = [f.name for f in schema if pa.types.is_timestamp(f.type) or pa.types.is_date(f.type)]
             raise data_error(
                 "K501",
                 f"there is no column `{name}` to take the time from",
-                *similar(name, schema.names),
+                *(similar(name, schema.names) or ([f"{listing(times)} can be the time: `time={times[0]!r}`"] if times else [])),
                 f"the columns are {listing(schema.names)}",
                 where=where,
             )
     return tuple(pair)
 
 
+# A text or a double that is called so is likely to hold times, in a form that was not recognized.
+NAMED_LIKE_A_TIME = re.compile(r"(?i:(^|_)(time|timestamp|datetime|ts|at|epoch|clock|when)($|_)|time(stamp)?$)|[a-z]At$")
+
+
 def _default_time(schema: pa.Schema, where: str) -> str:
+    """The only timestamp, else the only date: but a date does not say when on a day, so another column may be meant."""
     timestamps = [f.name for f in schema if pa.types.is_timestamp(f.type)]
-    candidates = timestamps or [f.name for f in schema if pa.types.is_date(f.type)]
-    if len(candidates) == 1:
+    dates = [f.name for f in schema if pa.types.is_date(f.type)]
+    candidates = timestamps or dates
+    others = [] if timestamps else [f.name for f in schema if _could_be_meant(f)]
+    if len(candidates) == 1 and not others:
         return str(candidates[0])
+    if len(candidates) == 1:
+        problem = f"`{dates[0]}` holds days, and {listing(others, 4)} could be the time of events, too"
+        raise data_error("K501", problem, f"say which: `time={dates[0]!r}` or `time={others[0]!r}`", where=where)
     if candidates:
         help = f"name one of {listing(candidates)}: `time={candidates[0]!r}`, or two of them if events have a start and an end"
         raise data_error("K501", "several columns could be the time of events", help, where=where)
@@ -53,6 +64,14 @@ def _default_time(schema: pa.Schema, where: str) -> str:
         remedies.append(f"an integer column can count ticks: `time={integers[0]!r}`")
     remedies.append(f"the columns are {listing(schema.names)}")
     raise data_error("K501", "no column is a timestamp, so the time of events is unknown", *remedies, where=where)
+
+
+def _could_be_meant(field: pa.Field) -> bool:
+    """Integers count ticks; a time of day belongs to a date; text and doubles are taken for times if they are called so."""
+    if pa.types.is_integer(field.type) or pa.types.is_time(field.type):
+        return True
+    is_possible = _is_text(field.type) or pa.types.is_floating(field.type)
+    return bool(is_possible and NAMED_LIKE_A_TIME.search(field.name))
 
 
 def axis_of(fields: list[pa.Field], unit: object, where: str) -> TimeAxis:
@@ -135,11 +154,11 @@ def seconds_of(option: str, duration: object) -> float:
 def _microseconds(option: str, duration: object, number: str, where: str) -> Fraction:
     if isinstance(duration, datetime.timedelta):
         return Fraction(duration // ONE_MICROSECOND)
-    parts = re.fullmatch(r"\s*(\d{1,30}(?:\.\d{1,30})?)\s*([a-z]+)\s*", duration) if isinstance(duration, str) else None
-    if parts is None or parts.group(2) not in MICROSECONDS:
+    parts = read_duration(duration) if isinstance(duration, str) else None
+    if parts is None:
         help = f"write it like '5 s', with a unit of {listing(MICROSECONDS, 20)}, or give a timedelta or {number}"
         raise data_error("K515", f"{option} {duration!r} is not a duration", help, where=where)
-    return Fraction(parts.group(1)) * MICROSECONDS[parts.group(2)]
+    return Fraction(parts[0]) * parts[1]
 
 
 def tick_of(time: object, axis: TimeAxis) -> int:
@@ -184,9 +203,7 @@ def show_duration(n_ticks: int, axis: TimeAxis) -> str:
     """Ticks as a user would write them: in the largest unit that divides them (`90 s`), or plain."""
     if axis.tick_us is None:
         return str(n_ticks)
-    n_us = n_ticks * axis.tick_us
-    unit = next(u for u in ("week", "day", "hour", "min", "s", "ms", "us") if n_us % MICROSECONDS[u] == 0)
-    return f"{n_us // MICROSECONDS[unit]} {unit}"
+    return write_duration(n_ticks * axis.tick_us)
 
 
 def show_time(tick: int, axis: TimeAxis) -> str:

@@ -7,15 +7,16 @@ layout is already that; `from_kernel` turns a column of matches back. Columns of
 
 from __future__ import annotations
 
+import decimal
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from keuka.schema import Attribute, Type
+from keuka.schema import MOST_DAYS, MOST_DECIMAL, MOST_DIGITS, Attribute, Type
 
 Int64Array = npt.NDArray[np.int64]
 Int32Array = npt.NDArray[np.int32]
@@ -44,12 +45,17 @@ def damaged(index: int, reason: str) -> UnfitError:
 
 
 def canonical(array: pa.Array, attribute: Attribute) -> pa.Array:
-    """The column as bool, int64, double, string, large_string, dictionary of one of these, timestamp[us], or its OTHER type.
+    """The column as bool, int64, double, string, large_string, dictionary of one of these, timestamp[us], date32, decimal128 of at least
+    18 digits, or its OTHER type.
 
     Raises UnfitError for the first value that cannot be represented.
     """
     array = joinable(array)
     arrow = array.type
+    if attribute.type is Type.DATE:
+        return _dates(array)
+    if attribute.type is Type.DECIMAL:
+        return _decimals(array, attribute.arrow)
     if attribute.type is Type.OTHER or arrow.equals(attribute.arrow):
         return array
     if attribute.type is Type.STRING and (pa.types.is_dictionary(arrow) or pa.types.is_large_string(arrow)):
@@ -60,14 +66,65 @@ def canonical(array: pa.Array, attribute: Attribute) -> pa.Array:
         raise _unfit(array) from None
 
 
+def _dates(array: pa.Array) -> pa.Array:
+    if pa.types.is_date32(array.type):
+        least, most = pc.min_max(array.cast(pa.int32())).as_py().values()
+    else:
+        least, most = pc.min_max(pc.divide(array.cast(pa.int64()), 86_400_000)).as_py().values()
+    if least is not None and (least < -MOST_DAYS or most > MOST_DAYS):
+        raise _unfit(array)
+    # The time of day that a date64 may hold, against Arrow's rules, goes.
+    return array if pa.types.is_date32(array.type) else array.cast(pa.date32(), safe=False)
+
+
+def _decimals(array: pa.Array, arrow: pa.DataType) -> pa.Array:
+    """Decimals of up to 18 digits, whatever the column has room for."""
+    scale = arrow.scale
+    try:
+        wide = array if array.type.equals(arrow) else array.cast(pa.decimal128(38, scale))
+    except pa.ArrowInvalid:
+        raise _too_many_digits(array) from None
+    words = decimal_words(wide)
+    low, high = words[:, 0], words[:, 1]
+    if not ((high == low >> 63) & (low <= MOST_DECIMAL) & (low >= -MOST_DECIMAL))[_present(wide)].all():
+        raise _too_many_digits(wide)
+    return wide if wide.type.equals(arrow) else wide.cast(arrow)
+
+
+def _too_many_digits(array: pa.Array) -> UnfitError:
+    limit = pa.scalar(decimal.Decimal(10**MOST_DIGITS).scaleb(-array.type.scale), pa.decimal256(76, array.type.scale))
+    large = pc.greater_equal(pc.abs(array.cast(pa.decimal256(76, array.type.scale))), limit)
+    index = _first(large)
+    problem = f"{array[index].as_py()} has more than {MOST_DIGITS} digits"
+    return UnfitError(index, "K514", problem, "convert the column to doubles or to text, or round it to fewer digits")
+
+
+def _present(array: pa.Array) -> npt.NDArray[np.bool_] | slice:
+    valid = validity(array)
+    return slice(None) if valid is None else valid.astype(bool)
+
+
+def decimal_words(array: pa.Array) -> Int64Array:
+    """The values of a decimal128 column as pairs of 64-bit words, the lower one first."""
+    buffer = array.buffers()[1]
+    if buffer is None or len(array) == 0:
+        return np.zeros((len(array), 2), dtype=np.int64)
+    return np.frombuffer(buffer, dtype=np.int64, count=2 * len(array), offset=16 * array.offset).reshape(-1, 2)
+
+
 def joinable(array: pa.Array) -> pa.Array:
     """The same values in a type whose arrays Arrow can join and reorder.
 
     Dictionaries of text get indices that have room for the words of other batches; all other dictionaries are decoded.
-    Raises UnfitError for an index that is none.
+    Raises UnfitError for an index or a type that is none.
     """
     if pa.types.is_string_view(array.type):
         return array.cast(pa.large_string())
+    if _has_union(array.type):
+        try:
+            array.validate(full=True)  # Arrow finds out itself where a value should be and is not, but only when it is asked for
+        except pa.ArrowInvalid as error:
+            raise damaged(0, str(error)) from None
     if not pa.types.is_dictionary(array.type):
         return array
     indices, words = array.indices, joinable(array.dictionary)
@@ -75,11 +132,24 @@ def joinable(array: pa.Array) -> pa.Array:
     if least is not None and (least < 0 or most >= len(words)):
         raise damaged(_first(pc.or_(pc.less(indices, 0), pc.greater_equal(indices, len(words)))), "an index leads out of its dictionary")
     if not is_text(words.type):
-        return pa.DictionaryArray.from_arrays(indices, words).dictionary_decode()
+        try:
+            return pa.DictionaryArray.from_arrays(indices, words).dictionary_decode()
+        except pa.ArrowNotImplementedError:
+            problem = f"Arrow cannot look up words of type {words.type}, and these are in a dictionary"
+            raise UnfitError(0, "K512", problem, "convert the column, or leave it out") from None
     narrow = indices.type.bit_width < 32
     if not narrow and words is array.dictionary:
         return array
     return pa.DictionaryArray.from_arrays(indices.cast(pa.int32()) if narrow else indices, words)
+
+
+def struct_field(column: pa.Array | pa.ChunkedArray, path: Sequence[str]) -> pa.Array | pa.ChunkedArray:
+    """What a path of fields leads to; null where a struct on the way is."""
+    if not path:
+        return column
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type) if isinstance(column, pa.ChunkedArray) else column.dictionary_decode()
+    return pc.struct_field(column, list(path))
 
 
 def widened(array: pa.Array) -> pa.Array:
@@ -157,6 +227,10 @@ def to_kernel(column: pa.Array | pa.ChunkedArray, type: Type, intern: Intern) ->
         return _codes(array, valid, intern), valid
     if type is Type.BOOLEAN:
         return _bits(array.buffers()[1], array.offset, len(array)).astype(np.int64), valid
+    if type is Type.DECIMAL:
+        return np.ascontiguousarray(decimal_words(array)[:, 0]), valid
+    if type is Type.DATE:
+        return _narrow(array).astype(np.int64), valid
     return _fixed(array), valid
 
 
@@ -190,6 +264,14 @@ def _fixed(array: pa.Array) -> Int64Array:
     if buffer is None or len(array) == 0:
         return np.zeros(len(array), dtype=np.int64)
     return np.frombuffer(buffer, dtype=np.int64, count=len(array), offset=8 * array.offset)
+
+
+def _narrow(array: pa.Array) -> Int32Array:
+    """The days of a date32 column, as they lie in memory."""
+    buffer = array.buffers()[1]
+    if buffer is None or len(array) == 0:
+        return np.zeros(len(array), dtype=np.int32)
+    return np.frombuffer(buffer, dtype=np.int32, count=len(array), offset=4 * array.offset)
 
 
 def _codes(array: pa.Array, valid: ByteArray | None, intern: Intern) -> Int64Array:
@@ -284,6 +366,11 @@ def from_kernel(values: Int64Array, valid: ByteArray | None, attribute: Attribut
     if attribute.type is Type.BOOLEAN:
         bits = np.packbits(values.astype(np.uint8), bitorder="little")
         return pa.Array.from_buffers(pa.bool_(), n, [bitmap, pa.py_buffer(bits)])
+    if attribute.type is Type.DECIMAL:
+        words = np.stack([values, values >> 63], axis=1)
+        return pa.Array.from_buffers(attribute.arrow, n, [bitmap, pa.py_buffer(words)])
+    if attribute.type is Type.DATE:
+        return pa.Array.from_buffers(pa.date32(), n, [bitmap, pa.py_buffer(values.astype(np.int32))])
     plain = pa.timestamp("us") if pa.types.is_date(attribute.arrow) else attribute.arrow
     array = pa.Array.from_buffers(plain, n, [bitmap, pa.py_buffer(np.ascontiguousarray(values))])
     return array if plain is attribute.arrow else array.cast(attribute.arrow, safe=False)

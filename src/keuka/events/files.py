@@ -10,7 +10,8 @@ import sys
 import time
 import weakref
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
@@ -18,6 +19,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from keuka.errors import DataError, data_error
+from keuka.events.text_values import DEFAULT, Csv
+from keuka.schema import shown_name
 
 BATCH_ROWS = 65_536
 # Types of CSV and JSON columns are inferred from this many bytes, and later bytes are parsed in pieces of this size.
@@ -41,7 +44,19 @@ COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 Lent = TypeVar("Lent")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class Doubt:
+    """A column whose texts are nearly all of one type: the odd ones among the first rows."""
+
+    column: str
+    arrow: pa.DataType  # of the others
+    value: str  # the first odd one,
+    row: int  # and where it is, counted from 0
+    n_odd: int
+    n_values: int  # that were looked at and are not null
+
+
+@dataclass(frozen=True, eq=False)
 class File:
     """A file of a known format. `head` is its beginning where the format needs it, or standard input had to give it."""
 
@@ -50,20 +65,64 @@ class File:
     format: str
     head: bytes
     schema: pa.Schema  # empty until the format has been asked for it
+    csv: Csv = DEFAULT
+    declared: pa.Schema | None = None  # types of some columns, as the user says
+    rejects: bool = False  # bad rows are skipped, also when the types are learned
+    converted: Mapping[str, Csv] = field(default_factory=dict)  # columns that are read as text and converted with these options
+    doubts: Mapping[str, Doubt] = field(default_factory=dict)
 
-    def where(self, row: int | None = None, column: str | None = None) -> str:
-        return place(self.stream, self.path, row, column)
+    def where(self, row: int | None = None, column: str | None = None, line: int | None = None) -> str:
+        return place(self.stream, self.path, row, column, line)
+
+    def is_declared(self, column: str) -> bool:
+        return self.declared is not None and column in self.declared.names
 
 
-def place(stream: str, path: str | None, row: int | None = None, column: str | None = None) -> str:
-    """Where something is wrong, for messages; rows are counted from 0 here and from 1 in the text."""
+@dataclass(frozen=True)
+class Broken:
+    """A row without values: it cannot be divided into fields, or (of JSON) has one of a wrong type; then `values` has what it says."""
+
+    row: int  # counted from 0
+    line: int
+    reason: str
+    text: str | None
+    values: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Originals:
+    """Rows as they stand in their source: text for text formats."""
+
+    columns: pa.RecordBatch
+    lines: Sequence[int | None]
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Rows of a source whose bad rows are wanted apart: values of the wanted columns, and why a row is bad.
+
+    `rows` are their numbers in the file. `reasons` is null where a row is good, and None if all are. `originals` gives the rows at
+    some indices as they were written.
+    """
+
+    rows: npt.NDArray[np.int64]
+    values: pa.RecordBatch
+    reasons: pa.Array | None
+    originals: Callable[[npt.NDArray[np.int64]], Originals]
+    broken: tuple[Broken, ...] = ()
+
+
+def place(stream: str, path: str | None, row: int | None = None, column: str | None = None, line: int | None = None) -> str:
+    """Where something is wrong, for messages; rows are counted from 0 here and from 1 in the text, lines from 1."""
     parts = [f"stream `{stream}`"]
     if path is not None:
         parts.append("standard input" if path == "-" else f"file `{path}`")
     if row is not None:
         parts.append(f"row {row + 1}")
+    if line is not None:
+        parts.append(f"line {line}")
     if column is not None:
-        parts.append(f"column `{column}`")
+        parts.append(f"column `{shown_name(column)}`")
     return ", ".join(parts)
 
 

@@ -82,8 +82,11 @@ class EventBatch:
         return EventBatch(self.stream, stop - begin, self.rows[begin:stop], _some(self.pieces, begin, stop))
 
     def column(self, name: str) -> pa.Array:
-        """A column of all events; rows that lie in several batches are copied together."""
-        arrays = [chunk.batch.column(name).slice(first, last - first) for chunk, first, last in self.pieces]
+        """A column of all events, or a field of a struct among them; rows that lie in several batches are copied together."""
+        if name in self.pieces[0][0].batch.schema.names:
+            arrays = [chunk.batch.column(name).slice(first, last - first) for chunk, first, last in self.pieces]
+        else:
+            arrays = [self.stream.field(chunk.batch.slice(first, last - first), name) for chunk, first, last in self.pieces]
         return arrays[0] if len(arrays) == 1 else joined_column(self.stream, name, arrays)
 
     @property
@@ -153,7 +156,7 @@ class Arrivals:
         self.n_held += run.n_events
         # As in a binary counter: each row is copied once per doubling of the rows that wait.
         while len(self.runs) > MANY_RUNS and len(self.runs[-2]) <= 2 * len(self.runs[-1]):
-            self.runs[-2:] = [copied(merged(self.runs[-2:]))]
+            self.runs[-2:] = [copied(merged([(run, run.n_events) for run in self.runs[-2:]]))]
 
     def promise(self, frontier: int) -> None:
         """No row with a smaller end will come. Frontiers never go back."""
@@ -175,20 +178,17 @@ class Arrivals:
 
     def take(self, bound: int) -> EventBatch | None:
         """The rows with an end before the bound, as one batch in order, or None."""
-        pieces, rest = [], []
+        cuts, rest = [], []
         for run in self.runs:
             cut = run.n_before(bound)
-            if cut == run.n_events:
-                pieces.append(run)
-            elif cut:
-                pieces.append(run.slice(0, cut))
-                rest.append(run.slice(cut, run.n_events))
-            else:
-                rest.append(run)
-        if not pieces:
+            if cut:
+                cuts.append((run, cut))
+            if cut < run.n_events:
+                rest.append(run.slice(cut, run.n_events) if cut else run)
+        if not cuts:
             return None
         self.runs = rest
-        batch = merged(pieces) if len(pieces) > 1 else pieces[0]
+        batch = merged(cuts)
         self.n_held -= batch.n_events
         return batch
 
@@ -238,17 +238,22 @@ def late_rows(end: Int64Array, bound: int, lateness: int) -> Int64Array | None:
     return late if len(late) else None
 
 
-def merged(runs: Sequence[EventBatch]) -> EventBatch:
-    """One batch of several, ordered by end; runs earlier in the list arrived earlier. Columns are copied when they are asked for."""
-    last = runs[0]
-    n, rows, pieces, in_order = last.n_events, last.rows, last.pieces, True
-    for run in runs[1:]:
-        n += run.n_events
-        rows = _joined_rows(rows, run.rows)
-        pieces = pieces + run.pieces
-        in_order = in_order and last.last_end <= run.first_end
-        last = run
-    batch = EventBatch(last.stream, n, rows, pieces)
+def merged(runs: Sequence[tuple[EventBatch, int]]) -> EventBatch:
+    """The first events of each run, so many, as one batch in order of end; runs earlier in the list arrived earlier.
+
+    Columns are copied when they are asked for.
+    """
+    run, n = runs[0]
+    if len(runs) == 1:
+        return run if n == run.n_events else run.slice(0, n)
+    rows, pieces, in_order = run.rows[:n], _some(run.pieces, 0, n), True
+    for run, cut in runs[1:]:
+        n += cut
+        rows = _joined_rows(rows, run.rows[:cut])
+        chunk, _, stop = pieces[-1]
+        in_order = in_order and chunk.end_at(stop - 1) <= run.first_end
+        pieces += _some(run.pieces, 0, cut)
+    batch = EventBatch(run.stream, n, rows, pieces)
     return batch if in_order else ordered(batch)
 
 
@@ -280,6 +285,10 @@ def reordered(batch: EventBatch, order: Int64Array) -> EventBatch:
     return event_batch(batch.stream, start, end, row_numbers(batch.rows)[order], taken(batch.stream, batch.table, order))
 
 
+# Of a column that Arrow cannot pick rows from: it knows no way, or the column is damaged.
+UNORDERABLE = (pa.ArrowNotImplementedError, pa.ArrowInvalid, pa.ArrowIndexError)
+
+
 def taken(stream: OpenStream, data: pa.Table | pa.RecordBatch, order: Int64Array) -> pa.Table | pa.RecordBatch:
     """The rows in the given order."""
     if data.num_columns == 0:
@@ -287,7 +296,7 @@ def taken(stream: OpenStream, data: pa.Table | pa.RecordBatch, order: Int64Array
     indices = row_indices(order)
     try:
         return data.take(indices)
-    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+    except UNORDERABLE:
         field = next(f for f in data.schema if not _can_be_taken(data.column(f.name), indices))
         raise data_error(
             "K512",
@@ -305,6 +314,6 @@ def row_indices(order: Int64Array) -> pa.Array:
 def _can_be_taken(column: pa.Array | pa.ChunkedArray, indices: pa.Array) -> bool:
     try:
         column.take(indices)
-    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+    except UNORDERABLE:
         return False
     return True

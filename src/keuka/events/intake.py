@@ -17,6 +17,7 @@ from keuka.errors import DataError, data_error
 from keuka.events.columns import UnfitError, canonical, check_text, damaged, joinable
 from keuka.events.files import place
 from keuka.events.frontiers import EventBatch, Rows, copied, event_batch
+from keuka.events.memory import MemoryTable
 from keuka.events.order import header
 from keuka.events.sources import OpenStream
 from keuka.events.tables import to_arrow
@@ -37,10 +38,11 @@ class Intake:
         self.stream = stream
         self.n_rows = 0  # that came through so far
         self.row_bytes = 0.0  # about how much memory a row takes
-        self._weighed_at = 0  # the number of rows when that was last looked at
+        self._weigh_at = 0  # the number of rows at which that is looked at again
         # A column without any value is taken for text, and later batches may have some.
         self.schema = pa.schema([f.with_type(pa.string()) if pa.types.is_null(f.type) else f for f in stream.data.schema])
         self.wanted: tuple[str, ...] = ()  # the columns that are brought to their canonical types; never fewer
+        self.fields: tuple[str, ...] = ()  # of structs, that are read
         self._conversions = self._to_convert(())  # columns that are wanted, or cannot be joined as they are
         self._texts: list[int] = []  # columns of text that are wanted
         _check_types(stream, self.schema)
@@ -62,13 +64,13 @@ class Intake:
         return found
 
     def count(self, batches: RowsRead) -> None:
-        """Rows that were read are taken: they count, and the last of them say how much memory a row takes."""
-        for _, batch in batches:
+        """Rows that were read are taken: they count, and some of them say how much memory a row takes."""
+        for raw, batch in batches:
             self.n_rows += batch.n_events
-        if batches and self.n_rows >= min(2 * self._weighed_at, self._weighed_at + WEIGH_AFTER):
-            # Not every time: asking a small batch for its size costs as much as taking it in.
-            last = batches[-1][0]
-            self.row_bytes, self._weighed_at = last.nbytes / last.num_rows, self.n_rows
+            if self.n_rows >= self._weigh_at:
+                # Not every time: asking a small batch for its size costs as much as taking it in.
+                self.row_bytes = raw.nbytes / batch.n_events
+                self._weigh_at = min(2 * self.n_rows, self.n_rows + WEIGH_AFTER)
 
     def converted(self, held: list[EventBatch], columns: Collection[str]) -> list[EventBatch]:
         """Held batches with these columns, too, in their canonical types. `want` must follow, unless a value does not fit."""
@@ -106,12 +108,23 @@ class Intake:
                 _check_text(table.column(i))
             except UnfitError as unfit:
                 raise self.stream.unfit(unfit, rows, self.schema.names[i]) from None
+        self.check_fields(batch, rows, self.fields)
         if self._time_idx is not None:
             chunk = Chunk(table, self._time_idx)
             if chunk.has_times:
                 return EventBatch(self.stream, chunk.n_rows, rows, [(chunk, 0, chunk.n_rows)])
         start, end = header(self.stream, batch, rows)
         return event_batch(self.stream, start, end, rows, table)
+
+    def check_fields(self, batch: pa.RecordBatch, rows: Rows, fields: Collection[str]) -> None:
+        """Refuses values that do not fit in fields of structs, which are taken out only when their time has come."""
+        for name in fields:
+            try:
+                found = self.stream.field(batch, name)
+                if self.stream.attribute(name).type is Type.STRING:
+                    _check_text(found)
+            except UnfitError as unfit:
+                raise self.stream.unfit(unfit, rows, name) from None
 
     def _converted(self, batch: pa.RecordBatch, rows: Rows, indices: list[int]) -> pa.RecordBatch:
         arrays = batch.columns
@@ -196,7 +209,7 @@ def memory_table(name: str, data: Any, time: object) -> pa.Table:
             data = pa.RecordBatchReader.from_stream(data).read_all()
         table = to_arrow(name, data, time).table
         if table is not None:
-            return table
+            return table.select(table.schema.names) if isinstance(table, MemoryTable) else table
     raise data_error(
         "K512",
         f"a `{type(data).__name__}` is not rows in memory, and only these can be pushed",
@@ -254,7 +267,7 @@ def _unfit_type(name: str, field: pa.Field, reason: str) -> DataError:
 
 def _needs_conversion(arrow: pa.DataType, attribute: Attribute) -> bool:
     """Could `canonical` give anything but the column as it is?"""
-    if _is_loose(arrow):
+    if _is_loose(arrow) or attribute.type in (Type.DATE, Type.DECIMAL):  # of which values are looked for that do not fit
         return True
     if attribute.type is Type.OTHER or (attribute.type is Type.STRING and pa.types.is_large_string(arrow)):
         return False

@@ -18,7 +18,7 @@ from keuka.errors import data_error
 from keuka.events.columns import ByteArray, Int32Array, Int64Array, UnfitError, string_layout, text_pieces, validity
 from keuka.events.files import place
 from keuka.events.order import EventBatch
-from keuka.schema import Schema, TimeAxis
+from keuka.schema import FIELD, Schema, TimeAxis
 
 UInt64Array = npt.NDArray[np.uint64]
 
@@ -69,9 +69,10 @@ def source_ids(stream: str, batch: EventBatch, id_column: str | None) -> tuple[U
     """Both lanes of every event's id: of its id column, else of all its columns and how many equal rows came before it.
 
     Without an id column the batch must hold all columns of the stream and only whole epochs. The order of the columns does
-    not count, their names do.
+    not count, their names do. Fields of structs that stand by themselves count with their structs.
     """
-    names = batch.pieces[0][0].batch.schema.names if id_column is None else [id_column]
+    columns = [name for name in batch.pieces[0][0].batch.schema.names if FIELD not in name]
+    names = columns if id_column is None else [id_column]
     lanes = []
     for lane, seed in enumerate(SEEDS):
         total = np.full(len(batch), _name_hash(stream, lane), dtype=np.uint64)

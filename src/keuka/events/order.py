@@ -215,7 +215,12 @@ def _times(stream: OpenStream, data: pa.Table | pa.RecordBatch, name: str, rows:
     column = data.column(name)
     if column.null_count:
         index = int(pc.index(pc.is_null(column), True).as_py())
-        raise data_error("K502", "an event has no time", "fill in or remove such rows", where=stream.where(int(rows[index]), name))
+        raise data_error(
+            "K502",
+            "an event has no time",
+            'fill in such rows, or leave them out: `on_bad_row="reject"`',
+            where=stream.where(int(rows[index]), name),
+        )
     pieces, n = [], 0
     for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
         here = rows[n : n + len(chunk)]

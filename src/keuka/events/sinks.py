@@ -50,8 +50,8 @@ def writing(schema: pa.Schema, path: str, suffix: str | None = None) -> Iterator
     The suffix says the format; without it the path's own does. `-` is standard output, which gets JSON if nothing is said.
     """
     format = format_of(path, suffix)
-    if format == "CSV" and (nested := [field.name for field in schema if pa.types.is_nested(field.type)]):
-        raise data_error("K517", f"CSV cannot hold the lists of column `{nested[0]}`", "write Parquet, Arrow IPC or JSON instead")
+    if format == "CSV":
+        check_csv(schema)
     with opened(path) as file, contextlib.ExitStack() as stack:
         with _explained(path, format):
             sink = stack.enter_context(contextlib.closing(writer(schema, file, format, whole=path != "-")))
@@ -64,6 +64,11 @@ def writing(schema: pa.Schema, path: str, suffix: str | None = None) -> Iterator
         with _explained(path, format):
             stack.close()
             file.flush()
+
+
+def check_csv(schema: pa.Schema) -> None:
+    if nested := [field.name for field in schema if pa.types.is_nested(field.type)]:
+        raise data_error("K517", f"CSV cannot hold the lists of column `{nested[0]}`", "write Parquet, Arrow IPC or JSON instead")
 
 
 @contextlib.contextmanager
@@ -119,11 +124,11 @@ class NdjsonWriter:
 
 
 def python_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    columns = [_python_values(name, column) for name, column in zip(batch.schema.names, batch.columns, strict=True)]
+    columns = [python_values(name, column) for name, column in zip(batch.schema.names, batch.columns, strict=True)]
     return [dict(zip(batch.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _python_values(name: str, column: pa.Array) -> list[Any]:
+def python_values(name: str, column: pa.Array) -> list[Any]:
     """Values of Python; times that it has no value for (years beyond 9999, unknown zones) as text."""
     try:
         return list(column.to_pylist())

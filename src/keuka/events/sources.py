@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import datetime
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,13 @@ import pyarrow.compute as pc
 from keuka.diagnostics import listing, similar
 from keuka.errors import DataError, KeukaError, data_error
 from keuka.events.clocks import axis_of, lateness_ticks, time_columns
-from keuka.events.columns import Int64Array, UnfitError, bytes_of, canonical, damaged, widened
+from keuka.events.columns import Int64Array, UnfitError, bytes_of, canonical, damaged, struct_field, widened
+from keuka.events.declarations import csv_options, declared_schema, rejects_rows
 from keuka.events.files import BATCH_ROWS, place
-from keuka.events.tables import FILE_SHIFT, Data, to_arrow
-from keuka.schema import Schema, StreamType, schema_of
+from keuka.events.tables import FILE_SHIFT, Data, Declared, to_arrow
+from keuka.events.text_values import Csv
+from keuka.events.time_formats import similar_formats
+from keuka.schema import FIELD, Attribute, Schema, StreamType, schema_of
 
 SAMPLED_ROWS = 10_000  # looked at to guess how many values a column has
 JOINED_BYTES = 16_000_000  # batches of this size are passed on however few rows they have
@@ -42,6 +45,10 @@ class Stream:
     sort: read a file or reader whole and sort it. Tables in memory are always sorted.
     distinct: about how many values columns have, `{"id": 100_000}`. Where a SASE query has several equivalence tests, the one with most
         values divides its events. Data that can be read twice is looked at, so this is for engines and readers.
+    schema: the types of columns of a file, as in "at TIMESTAMP, code STRING" or as a pyarrow schema; other columns are as they are.
+    csv: how a CSV file is written: a `keuka.Csv`, or a dict such as `{"separator": ";"}`.
+    on_bad_row: "error", or "reject" to go on without rows that cannot be events: values that are none of their column's type, too few
+        fields, no time, a start after the end.
     """
 
     data: Any
@@ -51,6 +58,9 @@ class Stream:
     unit: str | None = None
     sort: bool = False
     distinct: Mapping[str, int] | None = None
+    schema: str | pa.Schema | None = None
+    csv: Csv | Mapping[str, Any] | None = None
+    on_bad_row: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,20 +75,44 @@ class OpenStream:
     sort: bool
     data: Data = field(repr=False)
     distinct: Mapping[str, int] = field(default_factory=dict)  # about how many values columns have, as declared
+    rejects: bool = False  # are bad rows left out?
 
     def n_distinct(self, column: str) -> int:
         """About how many values a column has: as declared, or in the first rows; 0 if neither is known."""
         if column in self.distinct:
             return self.distinct[column]
+        root, path = self.root(column), column.split(FIELD)[1:] if self.root(column) != column else []
         if self.data.table is not None:
-            return count_distinct(self.data.table.column(column).slice(0, SAMPLED_ROWS))
+            return count_distinct(struct_field(self.data.table.column(root).slice(0, SAMPLED_ROWS), path))
         if self.data.files and self.data.chunks is not None and "-" not in self.data.files:
             try:
-                _, batch = next(self.data.chunks([column]), (0, None))
+                _, batch = next(self.data.chunks([root]), (0, None))
             except KeukaError:
                 return 0  # whoever reads the file says what is wrong with it
-            return 0 if batch is None else count_distinct(batch.column(0).slice(0, SAMPLED_ROWS))
+            return 0 if batch is None else count_distinct(struct_field(batch.column(0).slice(0, SAMPLED_ROWS), path))
         return 0
+
+    def with_exact_types(self, columns: Collection[str]) -> OpenStream:
+        """The stream, with the types of these columns no longer guessed."""
+        data = self.data.with_exact_types([self.root(column) for column in columns])
+        if data is self.data:
+            return self
+        return replace(self, data=data, type=replace(self.type, schema=_schema(data.schema, place(self.name, None))))
+
+    def root(self, name: str) -> str:
+        """The column that holds a column or a field."""
+        return name if self.type.schema.index(name) is not None else name.split(FIELD)[0]
+
+    def attribute(self, name: str) -> Attribute:
+        """A column, or a field of a struct by the name that `schema.field_name` gives it."""
+        attribute = self.type.schema.find(name)
+        assert attribute is not None
+        return attribute
+
+    def field(self, batch: pa.RecordBatch, name: str) -> pa.Array:
+        """A field of a struct in its canonical type. Raises UnfitError for a value that does not fit."""
+        column, *path = name.split(FIELD)
+        return canonical(struct_field(batch.column(column), path), self.attribute(name))
 
     @property
     def kind(self) -> str:
@@ -104,13 +138,22 @@ class OpenStream:
         return data_error(error.code, error.problem, error.remedy, where=self.where(int(rows[error.index]), column))
 
 
-def open_stream(name: str, stream: Stream) -> OpenStream:
-    """Looks at the data far enough to know its columns and its clock."""
-    data = to_arrow(name, stream.data, stream.time)
+def open_stream(name: str, stream: Stream, reads: Callable[[str], bool] | None = None) -> OpenStream:
+    """Looks at the data far enough to know its columns and its clock. `reads`: which columns the query may read; all of them if None."""
+    said = place(name, None)
+    rejects = rejects_rows(stream.on_bad_row, said)
+    declared = Declared(csv_options(stream.csv, said), declared_schema(stream.schema, said), rejects)
+    data = to_arrow(name, stream.data, stream.time, declared)
+    data = data.with_exact_types([column for column in data.schema.names if reads is None or reads(column)])
     where = place(name, data.files[0] if len(data.files) == 1 else None)
     schema = _schema(data.schema, where)
-    time = time_columns(data.schema, stream.time, where)
-    axis = axis_of([data.schema.field(column) for column in time], stream.unit, where)
+    try:
+        time = time_columns(data.schema, stream.time, where)
+        data = data.with_exact_types([*time, *([stream.id] if isinstance(stream.id, str) else [])])
+        schema = _schema(data.schema, where)
+        axis = axis_of([data.schema.field(column) for column in time], stream.unit, where)
+    except DataError as error:
+        raise _other_form(data, stream.time, where) or error from None
     _check_id(stream.id, schema, where)
     return OpenStream(
         name=name,
@@ -121,7 +164,23 @@ def open_stream(name: str, stream: Stream) -> OpenStream:
         sort=stream.sort,
         data=data,
         distinct=_distinct(stream.distinct, schema, where),
+        rejects=rejects,
     )
+
+
+def _other_form(data: Data, time: object, where: str) -> DataError | None:
+    """Times of a CSV file that are not in ISO form, where they are the time of events or nothing else could be."""
+    named = (time,) if isinstance(time, str) else time
+    columns = [f.name for f in data.schema if pa.types.is_string(f.type) and (not isinstance(named, tuple | list) or f.name in named)]
+    for column in columns if data.first_texts is not None else ():
+        assert data.first_texts is not None
+        texts = data.first_texts(column)
+        formats = similar_formats(texts)[:2]
+        if formats:
+            options = [f'`keuka.Stream(..., csv={{"time_format": "{format}"}})`' for format in formats]
+            problem = f"column `{column}` holds times that are not in ISO form, such as `{texts[0]}`"
+            return data_error("K537", problem, f"say how they are written: {' or '.join(options)}", where=where)
+    return None
 
 
 def count_distinct(column: pa.Array | pa.ChunkedArray) -> int:

@@ -51,6 +51,11 @@ def arrow_schema(text: str) -> pa.Schema:
         begin = column.end() + 1
 
 
+def column_name(name: str) -> str:
+    """A name as a schema has it."""
+    return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name, re.ASCII) else f"`{name}`"
+
+
 def _type(column: str, name: str, precision: str | None, scale: str | None) -> pa.DataType:
     if name in ("DECIMAL", "DEC", "NUMERIC"):
         digits = int(precision or 10)
