@@ -17,9 +17,9 @@ from pyspark.sql.types import StructType
 
 from keuka.diagnostics import listing
 from keuka.errors import data_error
+from keuka.events import ddl
 from keuka.events.files import place
 from keuka.events.sources import Stream
-from keuka.pipelines import ddl
 from keuka.spark.schemas import spark_schema
 from keuka.spark.session import is_connect
 

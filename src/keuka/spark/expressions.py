@@ -2,23 +2,30 @@
 
 In comes an expression over the attributes of one event, out comes a Column or None. The table has only what
 tests/spark/test_expressions.py compares value by value. Left out: what can overflow, because Spark raises or wraps where we have an error
-of the whole row; `lower`, `upper` (they depend on the version of Unicode) and `round` (on how a Java writes doubles).
+of the whole row; `lower`, `upper` (they depend on the version of Unicode) and `round` (on how a Java writes doubles); `exp`, `ln` and
+`pow`, whose last bit Java and C may decide differently; `regexp_like`, because Java's patterns are not RE2's; `date_trunc`.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 import re
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 
+import pyarrow as pa
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as sf
+from pyspark.sql.types import DecimalType
 
-from keuka.expressions import FIRST, Call, Column, Expression, Literal, overflows
-from keuka.schema import Type
+from keuka.expressions import FIRST, Call, Column, Expression, Literal, overflows, scale_of
+from keuka.schema import MOST_DIGITS, Type
 
 _NAMES = {Type.BOOLEAN: "boolean", Type.INTEGER: "bigint", Type.DOUBLE: "double", Type.STRING: "string", Type.TIMESTAMP: "bigint"}
+_NAMES |= {Type.DATE: "date"}
+_FIRST_DATE, _LAST_DATE = -719_162, 2_932_896  # from the year 1 to 9999
 _UNITS = {"DAY": 86_400_000_000, "HOUR": 3_600_000_000, "MINUTE": 60_000_000, "SECOND": 1_000_000}  # in microseconds
 _MOST_WILDCARDS = 2  # a `%` more and Spark tries every place for each of them; the time grows by another power
 _LONGEST = 2**30  # no text has more characters; Spark counts them in 32 bits
@@ -38,7 +45,11 @@ def weakened(expression: Expression, columns: Columns) -> SparkColumn | None:
 
 
 def as_column(expression: Expression, columns: Columns) -> SparkColumn | None:
-    """The expression with `columns[i]` for attribute i, or None where it is not known to be worth the same. Timestamps are microseconds."""
+    """The expression with `columns[i]` for attribute i, or None where it is not known to be worth the same.
+
+    Timestamps are microseconds. Dates and decimals are Spark's own, which sources can search for; the caller sees to it that decimals
+    have at most 18 digits (`fitting`).
+    """
     if isinstance(expression, Literal):
         return _constant(expression)
     if isinstance(expression, Column):
@@ -50,9 +61,20 @@ def as_column(expression: Expression, columns: Columns) -> SparkColumn | None:
     return _OPERATIONS[expression.op](expression, known) if len(known) == len(arguments) else None
 
 
-def _constant(literal: Literal) -> SparkColumn:
+def _constant(literal: Literal) -> SparkColumn | None:
+    if literal.value is not None and literal.type is Type.DATE:
+        return sf.date_from_unix_date(sf.lit(literal.value)) if _FIRST_DATE <= int(literal.value) <= _LAST_DATE else None
+    if isinstance(literal.value, Decimal):
+        return sf.lit(literal.value) if len(literal.value.as_tuple().digits) <= MOST_DIGITS and _is_narrow(literal) else None
+    if literal.type is Type.DECIMAL:
+        return sf.lit(None).cast(DecimalType(MOST_DIGITS, 0))
     # NULL without a type stands beside nothing but others of its kind.
     return sf.lit(literal.value).cast(_NAMES.get(literal.type, "boolean"))
+
+
+def _is_narrow(expression: Expression) -> bool:
+    """Has it so few digits behind the point that Spark's decimals have room for those of another one before it?"""
+    return scale_of(expression) <= MOST_DIGITS
 
 
 def _attribute(column: SparkColumn, type: Type) -> SparkColumn | None:
@@ -63,8 +85,15 @@ def _attribute(column: SparkColumn, type: Type) -> SparkColumn | None:
         # Files and cached frames are searched by the least and the largest value of a column, which say nothing of NaN and count -0.0
         # as less than 0.0: rows would be missing. This changes no value, but no source is asked for it.
         return sf.nanvl(column.cast("double"), sf.lit(float("nan")))
+    if type is Type.DECIMAL:
+        return column
     # As text a column has no collation and is not padded (CHAR). Spark removes casts that change nothing.
     return column.cast(_NAMES[type]) if type in _NAMES else None
+
+
+def fitting(column: SparkColumn, arrow: pa.DataType) -> SparkColumn:
+    """A decimal column in the type that all decimals of its scale have here; null where a value has more digits."""
+    return column.try_cast(DecimalType(max(MOST_DIGITS, arrow.scale), arrow.scale)) if pa.types.is_decimal(arrow) else column
 
 
 def microseconds(column: SparkColumn) -> SparkColumn:
@@ -93,7 +122,7 @@ def _all(function: Callable[[SparkColumn, SparkColumn], SparkColumn]) -> _Operat
 def _in(call: Call, arguments: list[SparkColumn]) -> SparkColumn:
     # Spark looks long lists up in a table of hashes; doubles are compared, so that -0.0 is 0.0.
     value, *candidates = arguments
-    if call.args[0].type is Type.DOUBLE:
+    if call.args[0].type in (Type.DOUBLE, Type.DECIMAL):
         return functools.reduce(operator.or_, [value == candidate for candidate in candidates])
     return value.isin(*candidates)
 
@@ -129,15 +158,65 @@ def _substring(call: Call, arguments: list[SparkColumn]) -> SparkColumn | None:
     return sf.substring(arguments[0], position, max(-_LONGEST, min(length, _LONGEST)))
 
 
+def _quotient(dividend: SparkColumn, divisor: int) -> SparkColumn:
+    """Rounded down. Spark's `div` rounds towards zero; neither overflows."""
+    divided = sf.call_function("div", dividend, sf.lit(divisor).cast("bigint"))
+    return sf.when(dividend % sf.lit(divisor).cast("bigint") < 0, divided - 1).otherwise(divided)
+
+
+def _part(of: int, unit: int) -> _Operation:
+    """How many whole units of so many microseconds have passed of the last, longer one."""
+    return lambda call, arguments: _quotient(sf.pmod(arguments[0], sf.lit(of).cast("bigint")), unit)
+
+
+def _date_part(function: Callable[[SparkColumn], SparkColumn]) -> _Operation:
+    """Of a date, so that the zone of the session has no part in it."""
+    return lambda call, arguments: function(sf.date_from_unix_date(_quotient(arguments[0], _UNITS["DAY"]).cast("int"))).cast("bigint")
+
+
+def _to_int(call: Call, arguments: list[SparkColumn]) -> SparkColumn:
+    return sf.when(arguments[0].between(-(2**31), 2**31 - 1), arguments[0])
+
+
+# Not doubles as integers (Spark takes 2^63 for the largest), not texts as doubles (Spark reads hexadecimal ones), no times as texts.
+_CASTS = {
+    *itertools.product([Type.BOOLEAN], [Type.INTEGER, Type.DOUBLE, Type.STRING]),
+    *itertools.product([Type.INTEGER], [Type.BOOLEAN, Type.DOUBLE, Type.STRING]),
+    *[(Type.DOUBLE, Type.BOOLEAN), (Type.STRING, Type.BOOLEAN), (Type.STRING, Type.INTEGER)],
+}
+
+
+def _cast(call: Call, arguments: list[SparkColumn]) -> SparkColumn | None:
+    source, target = call.args[0].type, call.type
+    if (source, target) == (Type.TIMESTAMP, Type.INTEGER):
+        return _quotient(arguments[0], _UNITS["SECOND"])
+    return arguments[0].try_cast(_NAMES[target]) if (source, target) in _CASTS else None
+
+
+def _scale_up(call: Call, arguments: list[SparkColumn]) -> SparkColumn | None:
+    """Spark aligns decimals itself, as far as 38 digits are enough."""
+    if not _is_narrow(call):
+        return None
+    return arguments[0].cast(DecimalType(19, 0)) if call.args[0].type is Type.INTEGER else arguments[0]
+
+
+def _sub(call: Call, arguments: list[SparkColumn]) -> SparkColumn:
+    left, right = arguments
+    return sf.date_diff(left, right).cast("bigint") if call.args[0].type is Type.DATE else left - right
+
+
 _OPERATIONS: dict[str, _Operation] = {
     "add": _plain(operator.add),  # these five of doubles only, see `overflows`
-    "sub": _plain(operator.sub),
+    "sub": _sub,
     "mul": _plain(operator.mul),
     "neg": _plain(operator.neg),
     "abs": _plain(sf.abs),
     "div": _plain(sf.try_divide),
     "mod": _plain(sf.try_mod),
     "to_double": lambda call, arguments: arguments[0].cast("double"),
+    "decimal_to_double": lambda call, arguments: arguments[0].cast("double"),
+    "scale_up": _scale_up,
+    "to_timestamp": lambda call, arguments: sf.unix_date(arguments[0]).cast("bigint") * sf.lit(_UNITS["DAY"]),
     "eq": _plain(operator.eq),
     "ne": _plain(operator.ne),
     "lt": _plain(operator.lt),
@@ -157,4 +236,15 @@ _OPERATIONS: dict[str, _Operation] = {
     "length": lambda call, arguments: sf.length(arguments[0]).cast("bigint"),
     "substring": _substring,
     "concat": _plain(sf.concat),
+    "trim": _plain(sf.trim),
+    "sqrt": _plain(sf.sqrt),
+    "cast": _cast,
+    "to_int": _to_int,
+    "year": _date_part(sf.year),
+    "month": _date_part(sf.month),
+    "day": _date_part(sf.dayofmonth),
+    "dayofweek": _date_part(sf.dayofweek),
+    "hour": _part(_UNITS["DAY"], _UNITS["HOUR"]),
+    "minute": _part(_UNITS["HOUR"], _UNITS["MINUTE"]),
+    "second": _part(_UNITS["MINUTE"], _UNITS["SECOND"]),
 }

@@ -30,6 +30,8 @@ def on_spark(
     shards: int | None = None,
     schema: Schema | None = None,
     limits: Limits | None = None,
+    on_bad_row: str | None = None,
+    rejected: list[DataFrame] | None = None,
 ) -> DataFrame:
     """The matches of a query over static DataFrames, as a DataFrame that is computed when Spark needs it.
 
@@ -40,12 +42,15 @@ def on_spark(
     schema: the columns to read and their types (`"ts TIMESTAMP, name STRING"`, or a StructType; a dict for several streams), where Spark
         cannot be asked for them: inside a function of a Declarative Pipeline.
     limits: what each task may take; by default half the memory of its machine or container, divided by the tasks of an executor.
+    on_bad_row: "error", or "reject" to go on without rows that cannot be events: no time, or a start after the end.
+    rejected: a list to which one DataFrame for each stream is added: its rejected rows, with the reason. Implies "reject".
 
     Everything else is as in `keuka.match`. Mistakes in query, columns and types are raised here, before a job starts.
     """
     options = {"language": language, "time": time, "type_column": type_column, "params": params, "lateness": lateness, "unit": unit}
+    options["on_bad_row"] = on_bad_row
     outputs = () if output is None else (output,)
-    said = {"contributors": contributors, "shards": shards, "schema": schema, "limits": limits}
+    said = {"contributors": contributors, "shards": shards, "schema": schema, "limits": limits, "rejected": rejected}
     found = _results(query, streams, outputs=outputs, options=options, **said)
     return found.output(found.names[0])
 
@@ -63,10 +68,11 @@ def all_on_spark(
     contributors: bool = False,
     schema: Schema | None = None,
     limits: Limits | None = None,
+    rejected: list[DataFrame] | None = None,
     **options: Any,
 ) -> Results:
     """The matches of every query of a set."""
-    said = {"contributors": contributors, "shards": shards, "schema": schema, "limits": limits}
+    said = {"contributors": contributors, "shards": shards, "schema": schema, "limits": limits, "rejected": rejected}
     return _results(query, streams, outputs=None, options=options, **said)
 
 

@@ -10,7 +10,7 @@ import functools
 import logging
 import operator
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,15 +25,17 @@ from keuka.events.clocks import unit_of
 from keuka.events.files import place
 from keuka.events.matches import result_schema
 from keuka.events.order import common_axis
+from keuka.events.rejection import FILE, LINE, NO_TIME, REASON, REVERSED, STREAM, TEXT
 from keuka.events.sources import OpenStream, Stream
+from keuka.events.types_seen import TypesSeen
 from keuka.expressions import Expression
 from keuka.plan.division import END, START, ByKey, BySlices, Division, Part, Undivided, divide
 from keuka.plan.prefilter import needed
 from keuka.query import EVENTS, Prepared, check_limits, known_distinct, prepare
 from keuka.run.limits import Limits
-from keuka.schema import MICROSECONDS, TimeAxis
+from keuka.schema import FIELD, MICROSECONDS, MOST_DIGITS, TimeAxis
 from keuka.spark.analysis import Schema, columns_of, declared, is_streaming, knowing
-from keuka.spark.expressions import microseconds, weakened
+from keuka.spark.expressions import fitting, microseconds, weakened
 from keuka.spark.probe import require_on_executors
 from keuka.spark.schemas import arrow_schema, spark_schema, spark_type
 from keuka.spark.session import is_connect
@@ -55,6 +57,7 @@ class Frame:
     time: tuple[str, ...]
     id: str | None
     unit: str | None
+    rejects: bool = False  # are rows that cannot be events left out?
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ class Results:
 
     frame: DataFrame
     outputs: Mapping[str, Output]
+    types: TypesSeen | None = None  # with a type column: the types that are read; of the rows nothing is known here
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -83,8 +87,12 @@ def results(
     options: Mapping[str, Any],
     schema: Schema | None = None,
     limits: Limits | None = None,
+    rejected: list[DataFrame] | None = None,
 ) -> Results:
-    """The matches of the outputs (None: of all, (): of the last query's). Whatever is wrong is said before a job starts."""
+    """The matches of the outputs (None: of all, (): of the last query's). Whatever is wrong is said before a job starts.
+
+    `rejected` gets a DataFrame for each stream with the rows that cannot be events, which are left out then.
+    """
     if shards is not None and (not isinstance(shards, int) or isinstance(shards, bool) or shards < 1):
         raise ValueError(f"shards must be a number of partitions from 1 on, not {shards!r}")
     check_limits(limits)
@@ -93,6 +101,9 @@ def results(
         streams = declared(streams, schema)
     prepared = prepare(query, emptied(streams, ask), outputs=outputs, contributors=contributors, **options)
     frames = {stream.name: _frame(stream, streams[stream.name] if isinstance(streams, Mapping) else streams) for stream in prepared.opened}
+    if rejected is not None:
+        frames = {name: replace(frame, rejects=True) for name, frame in frames.items()}
+        rejected.extend([_rejected(name, frame) for name, frame in frames.items()])
     spark = next(iter(frames.values())).data.sparkSession
     if ask:
         require_on_executors(spark)
@@ -120,7 +131,7 @@ def results(
         own = [name for name, _, _ in part.plan.outputs]
         made.append(_part_frame(part, frames, tuple([outputs_[name] for name in own]), types, axis, shards, n_shards, allowed))
         frames |= {name: _made(_rows_of(made[-1], outputs_[name]), outputs_[name], axis) for name in own}
-    return _together(made, {name: outputs_[name] for name in wanted}, parts)
+    return replace(_together(made, {name: outputs_[name] for name in wanted}, parts), types=prepared.types)
 
 
 def emptied(streams: Any, ask: bool = True) -> Any:
@@ -151,7 +162,7 @@ def _data(stream: Any) -> Any:
 
 
 def _frame(opened: OpenStream, given: Any) -> Frame:
-    return Frame(_data(given), opened.data.schema, opened.time, opened.id, unit_of(opened.type.axis))
+    return Frame(_data(given), opened.data.schema, opened.time, opened.id, unit_of(opened.type.axis), opened.rejects)
 
 
 def _made(data: DataFrame, output: Output, axis: TimeAxis) -> Frame:
@@ -232,11 +243,12 @@ def _part_frame(
     """The rows that all workers send back, computed when Spark needs them."""
     slices = _slices(part.division.reach, axis, n_shards) if isinstance(part.division, BySlices) else None
     names = [source.name for source in part.tables.sources]
+    frames = {**frames, **{source.stream: _with_fields(frames[source.stream], source.schema.names) for source in part.plan.sources}}
     sent = [_sent(part, frames[source.name], source.columns) for source in part.tables.sources]
     schemas = [pa.schema([frames[name].schema.field(i) for i in places]) for name, places in zip(names, sent, strict=True)]
     slots = share(schemas)
     matters = needed(part.plan)
-    known = [_filtered(frames[name], matters.get(name)) for name in names]
+    known = [_filtered(frames[name], matters.get(name), read) for name, read in zip(names, sent, strict=True)]
     where = [_where(part.division, frames[name], name, slices, axis) for name in names]
     if len(names) == 1:
         columns = [f"c{i}" for i in sent[0]]
@@ -282,20 +294,76 @@ def _on_worker(task: bytes) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.
     return run
 
 
+def _with_fields(frame: Frame, names: Sequence[str]) -> Frame:
+    """The frame with these columns, of which the last may be fields of structs: Spark reads and sends nothing else of a struct."""
+    fields = names[len(frame.schema) :]
+    if not fields:
+        return frame
+    positions, schema = _positions(frame.schema), frame.schema
+    columns = []
+    for position, name in enumerate(fields, len(positions)):
+        root, *path = name.split(FIELD)
+        value, arrow = _column(frame, root), frame.schema.field(root).type
+        for field in path:
+            value, arrow = value.getField(field), arrow.field(field).type
+        columns.append(value.alias(f"c{position}"))
+        schema = schema.append(pa.field(name, arrow))
+    return replace(frame, data=frame.data.toDF(*positions).select(*positions, *columns), schema=schema)
+
+
 def _positions(schema: pa.Schema) -> list[str]:
     """Columns are known by their places here: Spark takes names that differ only in case for the same."""
     return [f"c{i}" for i in range(len(schema))]
 
 
-def _filtered(frame: Frame, predicate: Expression | None) -> DataFrame:
-    """The rows that can matter, as far as Spark can tell. Rows that are no events stay, so that they are complained of."""
+def _filtered(frame: Frame, predicate: Expression | None, read: Collection[int]) -> DataFrame:
+    """The rows that can matter, as far as Spark can tell.
+
+    Rows that are no events stay, so that an error names them, or are rejected. Rows with a decimal of too many digits in a column that
+    is read stay as well.
+    """
     rows = frame.data.toDF(*_positions(frame.schema))
-    matters = None if predicate is None else weakened(predicate, [sf.col(name) for name in _positions(frame.schema)])
+    wrong = is_wrong(_times(frame))
+    if frame.rejects:
+        rows = rows.where(~wrong)
+    columns = [fitting(sf.col(name), field.type) for name, field in zip(_positions(frame.schema), frame.schema, strict=True)]
+    matters = None if predicate is None else weakened(predicate, columns)
     if matters is None:
         return rows
-    start, end = [tick_of(_column(frame, name), frame.schema.field(name).type) for name in (frame.time[0], frame.time[-1])]
-    wrong = end.isNull() if len(frame.time) == 1 else start.isNull() | end.isNull() | (start > end)
+    for i, field in enumerate(frame.schema):
+        if i in read and pa.types.is_decimal(field.type) and field.type.precision > MOST_DIGITS:
+            wrong |= columns[i].isNull() & sf.col(f"c{i}").isNotNull()
     return rows.where(matters | wrong)
+
+
+Times = Sequence[tuple[Column, pa.DataType]]  # the times of a row, with their types: one, or start and end
+
+
+def _times(frame: Frame) -> Times:
+    return [(_column(frame, name), frame.schema.field(name).type) for name in frame.time]
+
+
+def is_wrong(times: Times) -> Column:
+    """Can these not be the times of an event?"""
+    if len(times) == 1:
+        return times[0][0].isNull()
+    start, end = [tick_of(*time) for time in times]
+    return start.isNull() | end.isNull() | (start > end)
+
+
+def wrong_time(times: Times) -> Column:
+    """Why these cannot be the times of an event; null if they can."""
+    missing = functools.reduce(operator.or_, [column.isNull() for column, _ in times])
+    return sf.when(missing, NO_TIME) if len(times) == 1 else sf.when(missing, NO_TIME).when(is_wrong(times), REVERSED)
+
+
+def _rejected(name: str, frame: Frame) -> DataFrame:
+    """The rows of a stream that cannot be events, computed when Spark needs them. Of a DataFrame no file is known."""
+    rows = frame.data.toDF(*_positions(frame.schema))
+    own = [sf.col(column) for column in _positions(frame.schema)]
+    unknown = [sf.lit(None).cast(type_) for type_ in ("string", "bigint", "string")]
+    chosen = rows.where(is_wrong(_times(frame))).select(*own, sf.lit(name), wrong_time(_times(frame)), *unknown)
+    return chosen.toDF(*frame.schema.names, STREAM, REASON, FILE, LINE, TEXT)
 
 
 def _sent(part: Part, frame: Frame, columns: Sequence[str]) -> list[int]:
@@ -344,7 +412,7 @@ def _key(column: Column, arrow: pa.DataType) -> Column:
         return column.cast("bigint")
     if pa.types.is_floating(arrow):
         return sf.when(column == 0.0, sf.lit(0.0)).otherwise(column.cast("double"))
-    return column
+    return fitting(column, arrow)
 
 
 def _slices(reach: int, axis: TimeAxis, n_shards: int) -> Slices:

@@ -6,42 +6,41 @@ What Spark itself says is turned into errors of ours: those that workers raised 
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.functions import col, count, count_if, lit, when
+from pyspark.sql import DataFrame, SparkSession
 
-from keuka.diagnostics import Diagnostic
+from keuka.diagnostics import Diagnostic, render
 from keuka.errors import DataError, InternalError, KeukaError, QueryError, data_error
-from keuka.events.sources import open_stream
-from keuka.events.tables import Files
-from keuka.pipelines.checking import Bound, as_error, described, empty_tables, files_of, outputs_of, plainly_read, staged_path
+from keuka.events.rejection import Rejections, refused, rejected_schema
+from keuka.events.types_seen import TypesSeen
+from keuka.pipelines.checking import Bound, as_error, described, empty_tables, outputs_of, staged_path
 from keuka.pipelines.pipeline import Pipeline
-from keuka.pipelines.rejection import NO_TIME, REASON, REVERSED, STREAM, Counts, refused, rejected_schema
 from keuka.pipelines.staging import Staging, staging
-from keuka.pipelines.values import CONSOLE, LATE, METRICS, N_SHOWN, REJECTED, Input, Progress, Report, Sink, SparkSettings, metrics_table
-from keuka.schema import Type, attribute_of
-from keuka.spark.jobs import results, tick_of
+from keuka.pipelines.values import CONSOLE, LATE, METRICS, N_SHOWN, REJECTED, Progress, Report, Sink, SparkSettings, metrics_table
+from keuka.query import prepare
+from keuka.spark.inputs import Counted, Read, Source, doubts, read, source
+from keuka.spark.jobs import results
 from keuka.spark.probe import is_local
-from keuka.spark.schemas import arrow_schema, spark_schema, spark_type
+from keuka.spark.schemas import arrow_schema, spark_schema
 from keuka.spark.session import open_session, reason_of
+from keuka.spark.sinks import as_text
 
 try:
     from py4j.protocol import Py4JError
 except ImportError:  # the package pyspark-client speaks to no JVM
     Py4JError = PySparkException
 
-# A value that does not fit its column is an error, as everywhere in Keuka; Spark alone would make it null.
-READ_OPTIONS = {"csv": {"header": "true", "mode": "FAILFAST", "enforceSchema": "false"}, "json": {"mode": "FAILFAST"}}
-WRITE_OPTIONS = {"csv": {"header": "true"}}
+log = logging.getLogger("keuka")
+
 POLLED_SECONDS = 0.2
 NANOSECONDS = "write the files with microseconds: in pandas `to_parquet(..., coerce_timestamps='us')`"
 # With Spark's default of 200 partitions, which are not joined once results are kept, the example of `keuka new` took 2,000 tasks and 45 s
@@ -58,123 +57,62 @@ def run(pipeline: Pipeline, bound: Bound, master: str | None, here: bool, on_pro
     with _session(pipeline.spark, master) as spark, _reporting(spark, on_progress):
         here = here and is_local(spark)  # a session that was there before may have its workers elsewhere
         found: list[Diagnostic] = []
-        frames = _frames(spark, bound, here, found)
+        streams = _read(spark, bound, here, found)
         if not found:
-            schemas = {name: arrow_schema(name, frame.schema) for name, frame in frames.items()}
-            bound, _ = outputs_of(pipeline, bound, empty_tables(bound, schemas), found)
+            bound, _ = outputs_of(pipeline, bound, empty_tables(bound, _schemas(streams)), found)
         if found:
             raise as_error(found)
-        sources = {name: _source(name, bound.streams[name], frame, schemas[name]) for name, frame in frames.items()}
-        return _run(spark, pipeline.spark, bound, sources, here, began)
+        return _run(spark, pipeline.spark, bound, _sources(bound, streams), here, began)
 
 
 def columns_on_spark(bound: Bound, settings: SparkSettings, here: bool, found: list[Diagnostic]) -> dict[str, pa.Schema | None]:
     """The columns of every stream, where Spark must be asked."""
     with _session(settings, None) as spark:
-        return {name: arrow_schema(name, frame.schema) for name, frame in _frames(spark, bound, here, found).items()}
+        return dict(_schemas(_read(spark, bound, here, found)))
 
 
 # -- reading ---------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Source:
-    """A stream: its rows with columns named by position (Spark's names ignore case), and which of them are no events."""
-
-    name: str
-    schema: pa.Schema
-    rows: DataFrame
-    without_time: Column
-    reversed: Column
-
-    def counts(self) -> Counts:
-        counted = self.rows.agg(count(lit(1)), count_if(self.without_time), count_if(self.reversed)).collect()
-        return Counts(*[int(n) for n in counted[0]])
-
-    def accepted(self) -> DataFrame:
-        return self.rows.where(~(self.without_time | self.reversed)).toDF(*self.schema.names)
-
-    def rejected(self, schema: pa.Schema) -> DataFrame:
-        """The rows that are no events, with the columns of all streams."""
-        own = {name: col(f"c{i}") for i, name in enumerate(self.schema.names)}
-        added = {STREAM: lit(self.name), REASON: when(self.without_time, NO_TIME).otherwise(REVERSED)}
-        columns = [(own | added).get(field.name, lit(None)).cast(spark_type(field.type)) for field in schema]
-        return self.rows.where(self.without_time | self.reversed).select(*columns).toDF(*schema.names)
-
-
-def _source(name: str, stream: Input, frame: DataFrame, schema: pa.Schema) -> _Source:
-    times = open_stream(name, described(stream, schema.empty_table())).time
-    start, end = (tick_of(col(f"c{schema.get_field_index(time)}"), schema.field(time).type) for time in (times[0], times[-1]))
-    rows = frame.toDF(*[f"c{i}" for i in range(len(schema))])
-    missing = start.isNull() | end.isNull()
-    return _Source(name, schema, rows, missing, ~missing & (start > end))
-
-
-def _frames(spark: SparkSession, bound: Bound, here: bool, found: list[Diagnostic]) -> dict[str, DataFrame]:
-    frames: dict[str, DataFrame] = {}
+def _read(spark: SparkSession, bound: Bound, here: bool, found: list[Diagnostic]) -> dict[str, Read]:
+    """Every stream, looked at."""
+    streams: dict[str, Read] = {}
     for name, stream in bound.streams.items():
         try:
             with _explained(f"read the stream `{name}`"):
-                frame = _frame(spark, name, stream, here)
-                frame.schema  # noqa: B018  over Connect nothing is looked at before this
-                frames[name] = frame
+                streams[name] = read(spark, name, stream, bound.has_sink(REJECTED), here)
         except KeukaError as error:
             found.extend(error.diagnostics)
-    return frames
+    return streams
 
 
-def _frame(spark: SparkSession, name: str, stream: Input, here: bool) -> DataFrame:
-    reader = spark.read.format(stream.format).options(**_with_defaults(stream.options, READ_OPTIONS.get(stream.format, {})))
-    paths = list(stream.all_paths) or None
-    text = _text_columns(name, stream, here)
-    if text is not None:
-        every, wanted = text
-        return reader.schema(spark_schema(every)).load(paths).select(*[col(f"`{column}`") for column in wanted])
-    if stream.schema is not None:
-        return reader.schema(stream.schema).load(paths)
-    return (reader.option("inferSchema", "true") if stream.format == "csv" else reader).load(paths)
+def _sources(bound: Bound, streams: Mapping[str, Read]) -> dict[str, Source]:
+    """The streams with the columns that the queries read."""
+    empty = {name: described(bound.streams[name], table) for name, table in empty_tables(bound, _schemas(streams)).items()}
+    prepared = prepare(bound.query, empty, type_column=bound.type_column, params=bound.params, outputs=bound.outputs)
+    columns = {of.name: of.columns for of in prepared.tables.sources}
+    rejects = bound.has_sink(REJECTED)
+    sources = {name: source(name, bound.streams[name], streams[name], columns.get(name, ()), rejects) for name in streams}
+    if found := doubts(sources):
+        raise as_error(found)
+    return sources
 
 
-def _with_defaults(options: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:
-    """Spark's names of options ignore case."""
-    given = {name.lower() for name in options}
-    return {name: value for name, value in defaults.items() if name.lower() not in given} | dict(options)
-
-
-def _text_columns(name: str, stream: Input, here: bool) -> tuple[pa.Schema, list[str]] | None:
-    """All columns of text files on this machine, and the wanted ones: a pipeline gives them the same types on Spark and without it."""
-    if stream.format not in ("csv", "json") or not plainly_read(stream):
-        return None
-    files = files_of(stream, here)
-    if files is None or (stream.schema is not None and files.schema is None):
-        return None
-    try:
-        inferred = open_stream(name, described(stream, Files(files.paths, files.format))).data.schema
-    except DataError:
-        if files.schema is None:
-            raise
-        return files.schema, files.schema.names
-    declared = {field.name: field for field in files.schema or ()}
-    fields = {field.name: declared.get(field.name, _readable(field)) for field in inferred} | declared
-    return pa.schema(list(fields.values())), list(declared or fields)
-
-
-def _readable(field: pa.Field) -> pa.Field:
-    """The column in a type that Spark has, too."""
-    attribute = attribute_of(field.name, field.type)
-    known = attribute.type is not Type.OTHER or pa.types.is_date32(field.type) or pa.types.is_nested(field.type)
-    return pa.field(field.name, attribute.arrow if known else pa.string())
+def _schemas(streams: Mapping[str, Read]) -> dict[str, pa.Schema]:
+    return {name: stream.schema for name, stream in streams.items()}
 
 
 # -- running ---------------------------------------------------------------------------------------------------------------
 
 
-def _run(spark: SparkSession, settings: SparkSettings, bound: Bound, sources: Mapping[str, _Source], here: bool, began: float) -> Report:
+def _run(spark: SparkSession, settings: SparkSettings, bound: Bound, sources: Mapping[str, Source], here: bool, began: float) -> Report:
     with _explained("read the streams"):
-        counts = {name: source.counts() for name, source in sources.items()}
-    if not bound.has_sink(REJECTED) and (error := refused(counts)):
+        kept = bound.has_sink(REJECTED)
+        counted = {name: each.count(spark, kept, bound.type_column, bound.query.inputs) for name, each in sources.items()}
+    counts = {name: each.counts for name, each in counted.items()}
+    if error := refused({name: each for name, each in counts.items() if not sources[name].rejects}):
         raise error
-    streams = {name: described(bound.streams[name], source.accepted()) for name, source in sources.items()}
+    streams = {name: described(bound.streams[name], each.accepted(spark, counts[name])) for name, each in sources.items()}
     options = {"type_column": bound.type_column, "params": bound.params}
     shards = settings.shards or max(1, math.ceil(sum([n.n_read for n in counts.values()]) / SHARD_ROWS))
     with _explained("plan the queries"):
@@ -186,7 +124,8 @@ def _run(spark: SparkSession, settings: SparkSettings, bound: Bound, sources: Ma
     try:
         with _explained("run the queries"):
             matches = {name: found.output(name).count() for name in bound.outputs}
-        frames = {name: found.output(name) for name in bound.outputs} | _side_outputs(spark, bound, sources)
+        _warn_of_types(found.types, counted)
+        frames = {name: found.output(name) for name in bound.outputs} | _side_outputs(spark, bound, sources, counted)
         n_rows = matches | {REJECTED: sum(rejected.values()), LATE: 0}
         shown: dict[str, tuple[pa.Table, int]] = {}
         read = {name: n.n_read for name, n in counts.items()}
@@ -208,27 +147,41 @@ def _run(spark: SparkSession, settings: SparkSettings, bound: Bound, sources: Ma
     finally:
         with contextlib.suppress(PySparkException, Py4JError):  # after an interrupt Spark may be gone
             found.frame.unpersist()
+    if not bound.has_sink(REJECTED):
+        rejections = Rejections()
+        rejections.counts = counts
+        rejections.warn()
     return Report(read, rejected, matches, seconds, shown)
 
 
-def _side_outputs(spark: SparkSession, bound: Bound, sources: Mapping[str, _Source]) -> dict[str, DataFrame]:
-    schema = rejected_schema([source.schema for source in sources.values()])
+def _warn_of_types(seen: TypesSeen | None, counted: Mapping[str, Counted]) -> None:
+    for name, each in counted.items():
+        if seen is not None:
+            seen.n_rows += each.counts.n_read
+            seen.add(each.types)
+            for warning in seen.warnings(name):
+                log.warning("%s", render(warning))
+
+
+def _side_outputs(spark: SparkSession, bound: Bound, sources: Mapping[str, Source], counted: Mapping[str, Counted]) -> dict[str, DataFrame]:
+    schema = rejected_schema([each.rejected_columns for each in sources.values()])
     nothing = spark.createDataFrame([], spark_schema(schema))
     rejected = nothing
     if bound.has_sink(REJECTED):
-        for source in sources.values():
-            rejected = rejected.union(source.rejected(schema))
+        for name, each in sources.items():
+            rejected = rejected.union(each.rejected(spark, schema, counted[name].pieces))
     return {REJECTED: rejected, LATE: nothing}
 
 
 def _first_rows(frame: DataFrame) -> pa.Table:
     ordered = frame.orderBy("_end", "_start") if {"_end", "_start"} <= {*frame.columns} else frame
-    return ordered.limit(N_SHOWN).toArrow()
+    return ordered.limit(N_SHOWN).toArrow().cast(arrow_schema("", frame.schema))  # Spark shows times in the zone of its session
 
 
 def _write(frame: DataFrame, sink: Sink, here: bool, staged: Staging) -> None:
     """Directories on this machine are written beside their places, and moved there when every sink is complete."""
-    writer = frame.write.format(sink.format).options(**_with_defaults(sink.options, WRITE_OPTIONS.get(sink.format, {})))
+    rows, options = as_text(frame, sink.format, sink.options)
+    writer = rows.write.format(sink.format).options(**options)
     local = staged_path(sink, here)
     if local is not None:
         writer.save(f"file://{staged.stage(sink, local)}")

@@ -1,0 +1,286 @@
+"""What a pipeline reads on Spark: every stream as rows with columns by position, and why some of them are no events.
+
+Text files that Keuka could read itself get the types that it gives them (`text_streams.py`); all else Spark reads.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.types import StructField, StructType
+from pyspark.sql.window import Window
+
+from keuka.diagnostics import Diagnostic
+from keuka.errors import DataError, data_error
+from keuka.events.csv_format import REJECT, options_of
+from keuka.events.files import place
+from keuka.events.rejection import FILE, LINE, NO_TIME, REASON, REVERSED, STREAM, TEXT, Counts
+from keuka.events.sources import OpenStream, open_stream
+from keuka.events.text_values import DEFAULT
+from keuka.pipelines.checking import OF_FILES, declared_columns, described, files_of, plainly_read
+from keuka.pipelines.values import Input
+from keuka.schema import Type, attribute_of
+from keuka.spark import text_streams
+from keuka.spark.jobs import Times, is_wrong, wrong_time
+from keuka.spark.schemas import arrow_schema, spark_type
+from keuka.spark.sinks import UTC, with_defaults
+from keuka.spark.text_streams import TextFiles
+
+# What Spark reads in its own way: a value that does not fit its column is an error; Spark alone would make it null.
+READ_OPTIONS = {"csv": {"header": "true", "mode": "FAILFAST", "enforceSchema": "false"}, "json": {"mode": "FAILFAST"}}
+
+
+N_TYPES, MOST_TYPES = 50, 1_000  # of all types that rows have: how many are offered, and how many are counted to find these
+
+
+@dataclass(frozen=True)
+class Read:
+    """A stream that was looked at: text files, or a DataFrame."""
+
+    schema: pa.Schema
+    frame: DataFrame | None = None
+    files: TextFiles | None = None
+    opened: OpenStream | None = None  # the same files as Keuka reads them itself
+    has_files: bool = False  # does Spark know of which file a row is?
+
+
+def read(spark: SparkSession, name: str, stream: Input, rejects: bool, here: bool) -> Read:
+    """Looks at the columns of a stream."""
+    text = _text_files(name, stream, rejects, here)
+    if text is not None:
+        return text
+    frame = _frame(spark, stream)
+    return Read(arrow_schema(name, frame.schema), frame, has_files=stream.format in OF_FILES)
+
+
+def _text_files(name: str, stream: Input, rejects: bool, here: bool) -> Read | None:
+    """Text files on this machine, if nothing is said of them that only Spark understands."""
+    if stream.format not in ("csv", "json") or not plainly_read(stream):
+        return None
+    files = files_of(stream, here)
+    if files is None or (stream.schema is not None and declared_columns(stream) is None):
+        return None
+    opened = open_stream(name, described(stream, files, "reject" if rejects else None))
+    first = opened.data.first
+    assert first is not None  # of files there is always one that decides the types
+    schema = pa.schema([_readable(field) for field in opened.data.schema])
+    options = {name: options_of(first, name) if name in first.schema.names else DEFAULT for name in schema.names}
+    own = TextFiles(stream.format, stream.all_paths, schema, len(first.schema), first.csv, options)
+    return Read(schema, files=own, opened=opened)
+
+
+def _readable(field: pa.Field) -> pa.Field:
+    """The column in a type that Spark has, too."""
+    attribute = attribute_of(field.name, field.type)
+    known = attribute.type is not Type.OTHER or pa.types.is_nested(field.type)
+    return pa.field(field.name, attribute.arrow if known or pa.types.is_decimal(field.type) else pa.string())
+
+
+def _frame(spark: SparkSession, stream: Input) -> DataFrame:
+    # Texts and directories (`day=2024-01-02`) hold times in one zone, whatever the zone of the session.
+    defaults = READ_OPTIONS.get(stream.format, {}) | (UTC if stream.format in OF_FILES else {})
+    reader = spark.read.format(stream.format).options(**with_defaults(stream.options, defaults))
+    paths = list(stream.all_paths) or None
+    if stream.schema is None:
+        return (reader.option("inferSchema", "true") if stream.format == "csv" else reader).load(paths)
+    declared = declared_columns(stream)
+    if declared is None or stream.format not in ("parquet", "orc", "avro"):
+        return reader.schema(stream.schema).load(paths)
+    # The others are as they are.
+    types = {column.name: spark_type(column.type) for column in declared}
+    there = reader.load(paths).schema
+    return reader.schema(StructType([StructField(f.name, types.get(f.name, f.dataType)) for f in there])).load(paths)
+
+
+# -- which rows are events -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Where the rows of text files begin: of each piece with rejected rows the number of its first row, and the line that stands on."""
+
+    first_rows: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    first_lines: Mapping[tuple[str, int], int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What one pass over the rows of a stream tells."""
+
+    counts: Counts
+    types: list[str]  # that rows have, of those asked for, and the most frequent ones
+    pieces: Pieces = field(default_factory=Pieces)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A stream whose queries are known: its rows, and which of them are no events."""
+
+    name: str
+    read: Read
+    columns: tuple[str, ...]  # that the queries read
+    time: tuple[str, ...]
+    rejects: bool
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.read.schema
+
+    @property
+    def rejected_columns(self) -> pa.Schema:
+        """Rejected rows of text files are shown as they stand there."""
+        return self.schema if self.read.files is None else pa.schema([(name, pa.string()) for name in self.schema.names])
+
+    def rows(self, spark: SparkSession, numbered: bool = False) -> DataFrame:
+        """Columns are known by position, because Spark's names ignore case."""
+        if self.read.files is not None:
+            return self.read.files.rows(spark, numbered)
+        assert self.read.frame is not None
+        names = [f"c{i}" for i in range(len(self.schema))]
+        if not self.read.has_files:
+            return self.read.frame.toDF(*names).withColumn(text_streams.FILE, sf.lit(None).cast("string"))
+        placed = self.read.frame.select("*", text_streams.places()[0])
+        return placed.toDF(*names, text_streams.FILE)
+
+    @property
+    def times(self) -> Times:
+        return [(self.column(time), self.schema.field(time).type) for time in self.time]
+
+    def is_bad(self) -> Column:
+        """Has a row of text no values?"""
+        return sf.lit(False) if self.read.files is None else self.read.files.is_bad(self.columns)
+
+    def column(self, name: str) -> Column:
+        return sf.col(f"c{self.schema.get_field_index(name)}")
+
+    def accepted(self, spark: SparkSession, counts: Counts) -> DataFrame:
+        """The events. Where all rows are, none is looked at again."""
+        rows = self.rows(spark)
+        events = rows if counts.n_rejected == 0 else rows.where(~(self.is_bad() | is_wrong(self.times)))
+        return events.select([sf.col(f"c{i}") for i in range(len(self.schema))]).toDF(*self.schema.names)
+
+    # -- counting
+
+    def count(self, spark: SparkSession, kept: bool, type_column: str | None = None, types: Sequence[str] = ()) -> Counted:
+        """Counts the rows, in one pass; if rejected ones are kept, also where their files begin. `types`: which of them do rows have?"""
+        files = self.read.files
+        numbered = kept and files is not None
+        read_ = ~sf.col(text_streams.BLANK) if numbered else sf.lit(True)
+        rows = self.rows(spark, numbered).select(
+            "*", read_.alias("read"), self.is_bad().alias("bad"), wrong_time(self.times).alias("wrong")
+        )
+        event, time = sf.col("read") & ~sf.col("bad"), sf.col("wrong")
+        wanted = [
+            *[sf.count_if("read"), sf.count_if(event & (time == NO_TIME)), sf.count_if(event & (time == REVERSED))],
+            sf.count_if(sf.col("read") & sf.col("bad")),
+            *self._types(type_column, types),
+        ]
+        if not numbered or files is None:
+            (whole,) = rows.agg(*wanted).collect()
+            counts = Counts(*whole[:4])
+            if counts.n_unreadable and not self.rejects:
+                raise self._error(counts.n_unreadable)
+            return Counted(counts, _types_in(whole[4:], types))
+        pieces = [text_streams.FILE, text_streams.BLOCK]
+        found = rows.groupBy(*pieces).agg(sf.min(text_streams.NUMBER), sf.count(sf.lit(1)), *wanted).orderBy(*pieces).collect()
+        return Counted(
+            functools.reduce(operator.add, [Counts(*piece[4:8]) for piece in found], Counts()),
+            [name for piece in found for name in _types_in(piece[8:], types)],
+            _pieces(found, files.first_line),
+        )
+
+    def _types(self, type_column: str | None, types: Sequence[str]) -> list[Column]:
+        if type_column is None:
+            return []
+        # Bounded in memory, whatever the column holds; only the types that are read are counted exactly.
+        column = self.column(type_column)
+        frequent = sf.call_function("approx_top_k", column, sf.lit(N_TYPES), sf.lit(MOST_TYPES))
+        return [frequent, *[sf.count_if(column == name) for name in types]]
+
+    def _error(self, n_bad: int) -> DataError:
+        """Keuka's own reader says which row of which file it was."""
+        opened = self.read.opened
+        try:
+            for _ in opened.data.chunks(list(self.columns)) if opened is not None and opened.data.chunks is not None else ():
+                pass
+        except DataError as error:
+            return error
+        rows = "1 row is bad" if n_bad == 1 else f"{n_bad:,} rows are bad"
+        return data_error(
+            "K509", f"{rows}: values are not of the types of their columns, or fields are missing", REJECT, where=place(self.name, None)
+        )
+
+    # -- rejected rows
+
+    def rejected(self, spark: SparkSession, schema: pa.Schema, pieces: Pieces) -> DataFrame:
+        """The rows that are no events, with the columns of all streams."""
+        files = self.read.files
+        is_text = files is not None
+        rows = self.rows(spark, numbered=is_text).withColumn("bad", self.is_bad() | is_wrong(self.times))
+        reason = wrong_time(self.times)
+        if files is not None:
+            rows = _with_lines(rows.where(~sf.col(text_streams.BLANK)), pieces, files.format == "csv")
+            reason = sf.coalesce(files.reason(self.columns), reason)
+        own = {name: sf.col(f"{'o' if is_text else 'c'}{i}") for i, name in enumerate(self.schema.names)}
+        added = {STREAM: sf.lit(self.name), REASON: reason, FILE: sf.col(text_streams.FILE)}
+        added |= {LINE: sf.col("line"), TEXT: sf.col(text_streams.BROKEN)} if is_text else {}
+        columns = [(own | added).get(column.name, sf.lit(None)).cast(spark_type(column.type)) for column in schema]
+        return rows.where("bad").select(*columns).toDF(*schema.names)
+
+
+def _types_in(counted: Sequence[Any], types: Sequence[str]) -> list[str]:
+    """The most frequent types, and those of `types` that were counted; nothing if no types were asked for."""
+    if not counted:
+        return []
+    return [*[item.item for item in counted[0] or ()], *[name for name, n in zip(types, counted[1:], strict=True) if n]]
+
+
+def _pieces(found: Sequence[Any], first_line: int) -> Pieces:
+    """Where the pieces of files begin that have rejected rows."""
+    first_rows, first_lines = {}, {}
+    lines: dict[str, int] = {}
+    for file, block, first_row, n_lines, *counts in found:
+        line = lines.setdefault(file, first_line)
+        lines[file] += n_lines
+        if Counts(*counts[:4]).n_rejected:
+            first_rows[file, block], first_lines[file, block] = first_row, line
+    return Pieces(first_rows, first_lines)
+
+
+def _with_lines(rows: DataFrame, pieces: Pieces, has_breaks: bool) -> DataFrame:
+    """The lines that rows stand on: the first of their piece, the rows before, and the line breaks in their values."""
+    file, block = sf.col(text_streams.FILE), sf.col(text_streams.BLOCK)
+    first_row, first_line = sf.when(sf.lit(False), 0), sf.when(sf.lit(False), 0)
+    for (path, begin), row in pieces.first_rows.items():
+        here = (file == path) & (block == begin)
+        first_row = first_row.when(here, sf.lit(row))
+        first_line = first_line.when(here, sf.lit(pieces.first_lines[path, begin]))
+    line = first_line + sf.col(text_streams.NUMBER) - first_row
+    if has_breaks:
+        rows = rows.where(sf.col("bad") | (sf.col(text_streams.N_BREAKS) > 0))
+        before = Window.partitionBy(file, block).orderBy(text_streams.NUMBER).rowsBetween(Window.unboundedPreceding, -1)
+        line = line + sf.coalesce(sf.sum(text_streams.N_BREAKS).over(before), sf.lit(0))
+    return rows.withColumn("line", line)
+
+
+def source(name: str, stream: Input, looked_at: Read, columns: Sequence[str], rejects: bool) -> Source:
+    opened = open_stream(name, described(stream, looked_at.schema.empty_table()))
+    wanted = tuple(dict.fromkeys([*columns, *opened.time]))
+    return Source(name, looked_at, wanted, opened.time, rejects or stream.on_bad_row == "reject")
+
+
+def doubts(sources: Mapping[str, Source]) -> list[Diagnostic]:
+    """Columns that queries read, and of whose texts some are odd."""
+    found = []
+    for each in sources.values():
+        opened = each.read.opened
+        said = {} if opened is None or each.rejects else opened.data.doubts
+        found += [diagnostic for column in each.columns if column in said for diagnostic in said[column]().diagnostics]
+    return found
