@@ -6,6 +6,7 @@ from keuka.engine import Engine
 from keuka.errors import DataError, InternalError, KeukaError, PipelineError, QueryError
 from keuka.events.delivery import Matches
 from keuka.events.sources import Stream
+from keuka.events.text_values import Csv
 from keuka.pipelines.pipeline import Pipeline
 from keuka.query import Query, cel, match, match_all, query, sase
 from keuka.rules import Rule
@@ -16,6 +17,7 @@ from keuka.spark.frames import matching, on_spark
 __version__ = version("keuka")
 
 __all__ = [
+    "Csv",
     "DataError",
     "Engine",
     "InternalError",

@@ -6,12 +6,14 @@ Heavy imports are inside the functions that need them, so that `keuka --help` an
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
 import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +23,7 @@ import click
 
 from keuka.diagnostics import listing, similar
 from keuka.errors import EXPLANATIONS, DataError, KeukaError, PipelineError, QueryError, unexpected
-from keuka.pipeline_commands import EMBEDDED, check_pipeline, new
+from keuka.pipeline_commands import EMBEDDED, check_pipeline, new, warn_on_standard_error
 from keuka.pipeline_commands import run as run_pipeline
 from keuka.terminal import EventCounter, as_keys, as_options, coloured, counted, first_matches, print_tables, sized
 
@@ -86,6 +88,13 @@ class Arguments:
     sort: bool
     type_column: str | None
     params: tuple[str, ...]
+    schema: tuple[str, ...]
+    separator: str | None
+    no_header: bool
+    null: tuple[str, ...]
+    time_format: str | None
+    zone: str | None
+    on_bad_row: str | None
 
 
 def takes_limits(command: Callable[..., None]) -> Callable[..., None]:
@@ -119,6 +128,13 @@ def takes_query_and_data(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--sort", is_flag=True, help="Read everything and sort it by time first."),
         click.option("--type-column", metavar="COLUMN", help="Column of DATA that says which stream each row belongs to."),
         click.option("--params", multiple=True, metavar="NAME=VALUE", help="The value of a parameter :NAME; once for each."),
+        click.option("--schema", multiple=True, metavar="COLUMNS", help="Types of columns ('at TIMESTAMP, id STRING'); also NAME=COLUMNS."),
+        click.option("--separator", metavar="CHARACTER", help="What separates the fields of CSV files; \\t is a tab."),
+        click.option("--no-header", is_flag=True, help="CSV files have no header; --schema names the columns, in order."),
+        click.option("--null", multiple=True, metavar="TEXT", help="A text that means null in CSV files; once for each."),
+        click.option("--time-format", metavar="FORMAT", help="How times are written in CSV files, if not in ISO form ('%d/%m/%Y %H:%M')."),
+        click.option("--zone", metavar="ZONE", help="The zone of times in CSV files that are written without one; by default UTC."),
+        click.option("--on-bad-row", type=click.Choice(["error", "reject"]), help="Stop at rows that cannot be events, or leave them out."),
     )
     decorated: Callable[..., None] = with_arguments
     for option in reversed(options):
@@ -152,10 +168,18 @@ def cli() -> None:
 @click.option("--contributors", is_flag=True, help="Add `_id` and `_contributors`, the events behind each match.")
 @click.option("--out", metavar="FILE", help="Write to a .parquet, .csv, .ndjson or .arrow file; - is standard output.")
 @click.option("--format", type=click.Choice(["parquet", "csv", "ndjson", "arrow"]), help="Format of FILE, if its name does not say.")
-@click.option("--limit", type=click.IntRange(0, MOST_ROWS), metavar="N", help="Stop after N matches.")
+@click.option("--limit", type=click.IntRange(0, MOST_ROWS), metavar="N", help="Show or write the first N matches; all are counted.")
+@click.option("--rejected", metavar="FILE", help="Leave out rows that cannot be events, and write them to FILE with reason and place.")
 @takes_limits
 def match(
-    arguments: Arguments, output: str | None, contributors: bool, out: str | None, format: str | None, limit: int | None, **limits: Any
+    arguments: Arguments,
+    output: str | None,
+    contributors: bool,
+    out: str | None,
+    format: str | None,
+    limit: int | None,
+    rejected: str | None,
+    **limits: Any,
 ) -> None:
     """Run QUERY over DATA; show its matches, or write them to a file.
 
@@ -175,25 +199,40 @@ def match(
     began = time.perf_counter()
     allowed = Limits(**limits)
     every = os.path.isdir(arguments.query) and output is None
+    if rejected is not None:
+        arguments = replace(arguments, on_bad_row="reject")
     prepared = prepare(arguments, outputs=None if every else () if output is None else (output,), contributors=contributors)
     names = [columns.name for columns in prepared.tables.outputs]
     if out is not None and len(names) > 1:
         raise click.UsageError(f"--out holds one stream; choose with --output: {listing(names)}")
+    read_files = [arguments.query, *[file for stream in prepared.opened for file in stream.data.files]]
     if out is not None:
-        refuse_input(out, [arguments.query, *[file for stream in prepared.opened for file in stream.data.files]])
+        refuse_input("--out", out, read_files)
+    if rejected is not None:
+        refuse_input("--rejected", rejected, [*read_files, *([out] if out is not None else [])])
     crowded = out == "-" and sys.stdout.isatty()  # a bar among the matches would be in their way
-    with EventCounter(prepared.opened, visible=sys.stderr.isatty() and not crowded) as seen:
-        batches = limited(run_tables(prepared.tables, prepared.opened, on_progress=seen, limits=allowed), names, limit)
+    counter = EventCounter(prepared.opened, visible=sys.stderr.isatty() and not crowded)
+    with keeping_rejected(prepared, rejected), counter as seen:
+        batches = run_tables(prepared.tables, prepared.opened, on_progress=seen, limits=allowed)
         if out is None:
             found = first_matches(batches, N_SHOWN if limit is None else limit)
         else:
             suffix = None if format is None else f".{format}"
-            n_written = write_batches(prepared.schema(names[0]), (batch.rows for batch in batches), out, suffix)
-    n_matches = print_tables(prepared, found, limit) if out is None else n_written
+            counts = Counter[str]()
+            first = (batch.rows for batch in first_rows(batches, limit, counts))
+            n_written = write_batches(prepared.schema(names[0]), first, out, suffix)
+    prepared.warn_of_types()
+    n_matches = print_tables(prepared, found) if out is None else counts[names[0]]
     seconds = time.perf_counter() - began
     held = f"at most {counted(seen.most_instances, 'partial match', 'partial matches')} held ({sized(seen.most_bytes)})"
-    read = f"{counted(n_matches, 'match', 'matches')}, {counted(seen.n_events, 'event', 'events')}"
+    written = f" ({n_written:,} written: --limit)" if out is not None and n_written < n_matches else ""
+    read = f"{counted(n_matches, 'match', 'matches')}{written}, {counted(seen.n_events, 'event', 'events')}"
+    n_rejected = prepared.rejections.n_rejected
+    read += f", {counted(n_rejected, 'row', 'rows')} rejected" if n_rejected else ""
     click.echo(f"{read}, {held}, {seconds:.2f} s", err=True)
+    for name, rows in prepared.rejections.counts.items():
+        if rows.n_rejected and rejected is None:
+            click.echo(f"warning: {prepared.rejections.summary(name)}; --rejected FILE keeps them", err=True)
     others = [name for name, _ in prepared.program.outputs if name and name not in names]
     if others and output is None:
         click.echo(f"also published: {listing(others)} (choose with --output)", err=True)
@@ -214,7 +253,7 @@ def check(arguments: Arguments, embedded: bool) -> None:
     keuka check rebound.cel ticks.parquet      names and types too, against the columns of the data
     keuka check pipeline.toml                  a pipeline as a whole: streams, queries, sinks
 
-    Nothing is run, and of the data only the columns are looked at.
+    Nothing is run, and of the data only the columns are looked at, and with --type-column the types in it.
     """
     import keuka
 
@@ -223,6 +262,9 @@ def check(arguments: Arguments, embedded: bool) -> None:
         return
     query = keuka.query(Path(arguments.query))
     prepared = prepare(arguments) if has_data(arguments) else None
+    if prepared is not None and prepared.types is not None and arguments.data != "-":
+        prepared.types.look_at(prepared.opened[0])
+        prepared.warn_of_types()
     click.echo(f"reads       {listing(query.inputs)}")
     if query.parameters:
         click.echo(f"parameters  {listing(query.parameters)}")
@@ -333,6 +375,7 @@ def prepare(arguments: Arguments, outputs: tuple[str, ...] | None = None, contri
     import keuka
     from keuka.query import prepare as prepare_query
 
+    warn_on_standard_error(as_options)
     query = keuka.query(Path(arguments.query))
     streams = streams_of(query, arguments)
     said: dict[str, Any] = {"params": params_of(arguments), "type_column": arguments.type_column}
@@ -377,6 +420,8 @@ def streams_of(query: Query, arguments: Arguments) -> dict[str, Stream]:
     lateness = per_stream(arguments.lateness, names, "--lateness")
     units = per_stream(arguments.unit, names, "--unit")
     ids = per_stream(arguments.id, names, "--id")
+    schemas = per_stream(arguments.schema, names, "--schema")
+    csv = csv_of(arguments)
     return {
         name: keuka.Stream(
             file,
@@ -385,9 +430,25 @@ def streams_of(query: Query, arguments: Arguments) -> dict[str, Stream]:
             id=ids[name],
             unit=units[name],
             sort=arguments.sort,
+            schema=schemas[name],
+            csv=csv,
+            on_bad_row=arguments.on_bad_row,
         )
         for name, file in files.items()
     }
+
+
+def csv_of(arguments: Arguments) -> dict[str, object] | None:
+    """The options of CSV that were given; None if none was, because other formats have none."""
+    separator = "\t" if arguments.separator == "\\t" else arguments.separator
+    options: dict[str, object] = {
+        "separator": separator,
+        "header": False if arguments.no_header else None,
+        "nulls": list(arguments.null) or None,
+        "time_format": arguments.time_format,
+        "zone": arguments.zone,
+    }
+    return {name: value for name, value in options.items() if value is not None} or None
 
 
 def named(text: str, option: str) -> tuple[str, str]:
@@ -425,23 +486,32 @@ def lateness_of(text: str | None) -> str | int | None:
     return int(text) if text is not None and re.fullmatch(r"[0-9]{1,30}", text) else text
 
 
-def refuse_input(out: str, read: Sequence[str]) -> None:
-    """The matches take the place of what was in FILE; if that was read for them, it is hardly meant."""
+@contextlib.contextmanager
+def keeping_rejected(prepared: Prepared, file: str | None) -> Iterator[None]:
+    """Writes rejected rows of all streams to a file while the query runs."""
+    from keuka.events.rejection import in_columns, rejected_schema, row_schema
+    from keuka.events.sinks import writing
+
+    if file is None:
+        yield
+        return
+    schema = rejected_schema([row_schema(stream) for stream in prepared.opened])
+    with writing(schema, file) as write:
+        prepared.rejections.keep = lambda stream, rows: write(in_columns(rows, schema))
+        yield
+
+
+def refuse_input(option: str, out: str, read: Sequence[str]) -> None:
+    """The rows take the place of what was in FILE; if that was read for them, it is hardly meant."""
     for file in read:
         if os.path.isfile(out) and os.path.isfile(file) and os.path.samefile(out, file):
-            raise click.UsageError(f"--out `{out}` would overwrite `{file}`, which is read; name another file")
+            raise click.UsageError(f"{option} `{out}` would overwrite `{file}`, which is read; name another file")
 
 
-def limited(batches: Iterable[MatchBatch], outputs: Sequence[str], limit: int | None) -> Iterator[MatchBatch]:
-    """The first matches of every output, as many as wanted; nothing more is read once they are there."""
-    if limit is None:
-        yield from batches
-        return
-    left = dict.fromkeys(outputs, limit)
-    for batch in batches if limit > 0 else ():
-        rows = batch.rows.slice(0, left[batch.output])
-        left[batch.output] -= rows.num_rows
-        if rows.num_rows:
-            yield replace(batch, rows=rows)
-        if not any(left.values()):
-            return
+def first_rows(batches: Iterable[MatchBatch], limit: int | None, n_matches: Counter[str]) -> Iterator[MatchBatch]:
+    """The first matches of every output, as many as wanted; all are counted."""
+    for batch in batches:
+        n_left = batch.rows.num_rows if limit is None else max(0, limit - n_matches[batch.output])
+        n_matches[batch.output] += batch.rows.num_rows
+        if n_left:
+            yield replace(batch, rows=batch.rows.slice(0, n_left))

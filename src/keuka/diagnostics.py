@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+ERROR, WARNING = "error", "warning"  # how bad a finding is
 LONGEST_LINE = 160  # characters of a query's line that a message shows
 SURROGATE = re.compile("[\ud800-\udfff]")  # half a character: Python's texts may hold one, UTF-8 has no bytes for it
 
@@ -68,13 +69,17 @@ class Span:
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One mistake: its code, one sentence, where it is (None: nowhere in the text), a word at the caret, the remedies."""
+    """One finding: its code, one sentence, where it is (None: nowhere in the text), a word at the caret, the remedies.
+
+    An error is raised; a warning is logged, because the query has a meaning, if hardly the one that was meant.
+    """
 
     code: str
     message: str
     span: Span | None = None
     label: str = ""
     help: tuple[str, ...] = ()
+    severity: str = ERROR
 
     def __post_init__(self) -> None:
         """Paths and what other libraries say of them may hold credentials, and every message is made of these."""
@@ -85,7 +90,7 @@ class Diagnostic:
 
 def render(diagnostic: Diagnostic) -> str:
     """The diagnostic in the shape of rustc's messages, ending without a newline."""
-    lines = [f"error[{diagnostic.code}]: {diagnostic.message}"]
+    lines = [f"{diagnostic.severity}[{diagnostic.code}]: {diagnostic.message}"]
     span = diagnostic.span
     margin = ""
     if span is not None:

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
-from keuka.diagnostics import Diagnostic, listing, similar
+from keuka.diagnostics import Diagnostic, listing, render, similar
 from keuka.errors import KeukaError, QueryError, data_error
 from keuka.events.clocks import seconds_of, tick_of
 from keuka.events.delivery import Matches
@@ -26,16 +26,29 @@ from keuka.events.files import place
 from keuka.events.frontiers import INFINITE
 from keuka.events.intake import RowsRead, empty_table, memory_table
 from keuka.events.sources import OpenStream, Stream, open_stream
-from keuka.query import Query, described
+from keuka.events.types_seen import LiveTypes, TypesSeen
+from keuka.plan.type_column import TypeColumn
+from keuka.query import EVENTS, Query, described
 from keuka.query import query as as_query
 from keuka.rules import Rule, RuleSpec, check_published, conflict, of_rule, plan_rule, publishers, rule_name
 from keuka.run import checkpoints, signing
 from keuka.run.limits import ManyMatchesError, memory_bytes
 from keuka.run.live import Live, Waiting
 from keuka.run.turns import Turn, call
-from keuka.snapshots import checkpoint, resume
+from keuka.snapshots import agreeing_types, checkpoint, resume
 
 log = logging.getLogger("keuka")
+
+ENOUGH_EVENTS = 10_000  # among so many every type should have come
+
+
+def _live_types(types: TypeColumn | None, seen: Sequence[str]) -> LiveTypes | None:
+    return None if types is None else LiveTypes(types.stream, TypesSeen(types.column, {}, set(seen)))
+
+
+def _log(warnings: Sequence[Diagnostic]) -> None:
+    for warning in warnings:
+        log.warning("%s", render(warning))
 
 
 class Engine:
@@ -48,6 +61,9 @@ class Engine:
         or of the container. When it is reached a call raises K518; the engine goes on after a rule is removed or the limit is raised.
         A single step that takes far more is stopped in the middle; then the engine must be restored.
     idle_after: a stream that was silent for so long, for example "10 s", no longer holds time back.
+    type_column: all events come in one stream, and this column says of which type each is: the streams that rules read are types. The
+        stream is called `events`, or as the only one in `streams`. A type that no event has is warned of after 10,000 events, and at
+        the end.
     contributors: results of rules that do not say otherwise have `_id` and `_contributors`.
     keep_late: rows that come too late are kept for `take_late`.
 
@@ -70,6 +86,7 @@ class Engine:
         time: Any = None,
         lateness: Any = None,
         unit: Any = None,
+        type_column: str | None = None,
         memory_limit: str | int | None = None,
         idle_after: str | float | datetime.timedelta | None = None,
         contributors: bool = False,
@@ -78,12 +95,18 @@ class Engine:
     ) -> None:
         if streams is not None and not isinstance(streams, Mapping):
             raise TypeError(f"streams must be a dict from name to schema, table or Stream, not {type(streams).__name__}")
+        if type_column is not None and not isinstance(type_column, str):
+            raise TypeError(f"type_column must be the name of a column (str), not {type(type_column).__name__}")
+        if type_column is not None and len(streams or {}) > 1:
+            raise data_error("K505", "with `type_column` all events come in one stream", "declare one stream, not several")
         self._said = {"time": time, "lateness": lateness, "unit": unit}
+        self._types = None if type_column is None else TypeColumn(type_column, next(iter(streams or {}), EVENTS))
         self._contributors = bool(contributors)
         self._turn = Turn()
         self._rules: dict[str, Rule] = {}  # replaced as a whole, never changed, so that `turns.py` can take a change back
         self._live = Live(_clock, None if idle_after is None else seconds_of("idle_after", idle_after), bool(keep_late))
         self._live.memory_limit = memory_bytes(memory_limit)
+        self._live.types = _live_types(self._types, ())
         for name, data in (streams or {}).items():
             self._live.open(self._declared(name, data))
         self._live.is_in_doubt = False
@@ -126,14 +149,17 @@ class Engine:
             dict(params or {}),
             None if outputs is None else tuple(outputs),
             self._contributors if contributors is None else bool(contributors),
+            self._types,
         )
-        check_published(spec, {*self._live.streams, *self._live.unknown}, publishers(self._rules))
+        types = {name for other in self._rules.values() for name in other.types}
+        check_published(spec, {*self._live.streams, *self._live.unknown, *types}, publishers(self._rules))
         loaded = plan_rule(spec, self._live)
         if loaded is not None:
             self._live.load(loaded)
         rule = Rule(self, spec, self._rules)
         self._live.expect(rule.streams)
         self._rules = {**self._rules, rule.name: rule}
+        self._expect_types()
         for unknown in [stream for stream in rule.streams if stream in self._live.unknown]:
             if similar(unknown, self._live.streams):
                 near = similar(unknown, self._live.streams)[0]
@@ -161,6 +187,7 @@ class Engine:
             self._live.unload(name)
         self._live.forget(known.streams)
         self._rules = {other: rule for other, rule in self._rules.items() if other != name}
+        self._expect_types()
 
     # -- events and time ---------------------------------------------------------------------------------------------------
 
@@ -181,6 +208,8 @@ class Engine:
             live.check_room(stream)
         batches = live.streams[stream].intake.read(data) if stream in live.streams else self._meet(stream, data)
         live.take(stream, batches)
+        if live.types is not None:
+            self._look_at_types(live.types, batches)
         live.run()
         return live.delivery.deliver()
 
@@ -234,6 +263,8 @@ class Engine:
         never = [name for name in self._rules if name not in live.rules]
         if never:
             log.warning("no events came of %s, so %s never ran", listing(live.unknown), listing(never))
+        if live.types is not None and live.types.stream in live.streams:
+            _log(live.types.warnings(live.streams[live.types.stream].intake.n_rows, 1))
         live.is_closed = True
         return matches
 
@@ -264,6 +295,11 @@ class Engine:
         if stream.sort:
             problem = "`sort=` is for files and readers that are read to their end"
             raise data_error("K515", problem, "say how late rows may come: `lateness=`", where=place(name, None))
+        if self._types is not None and name != self._types.stream:
+            problem = f"with `type_column` all events come in one stream, `{self._types.stream}`, not in `{name}`"
+            raise data_error(
+                "K505", problem, f'push them as `{self._types.stream}`, or declare its name: `Engine({{"{name}": schema}}, ...)`'
+            )
         published = publishers(self._rules)
         if name in published:
             problem = f"rule `{published[name]}` publishes `{name}`, so nothing can be pushed into it"
@@ -310,6 +346,19 @@ class Engine:
                 findings[-1] = replace(findings[-1], help=(*findings[-1].help, last))
         if findings:
             raise QueryError(*findings)
+        self._expect_types()
+
+    def _expect_types(self) -> None:
+        """The types that rules read now are looked for."""
+        live = self._live
+        if live.types is not None and live.types.stream in live.streams:
+            read = {name: span for rule in live.rules.values() for name, span in rule.types.items()}
+            live.types.expect(read, live.streams[live.types.stream].intake.n_rows)
+
+    def _look_at_types(self, types: LiveTypes, batches: RowsRead) -> None:
+        for raw, _ in batches:
+            types.types.look(raw)
+        _log(types.new_warnings(self._live.streams[types.stream].intake.n_rows, ENOUGH_EVENTS))
 
     def _warn_of_name(self, name: str) -> None:
         read = {other for rule in self._rules.values() for other in rule.streams}
@@ -398,13 +447,16 @@ class Engine:
         value = checkpoints.from_bytes(signing.verify(bytes(snapshot), key))
         live = Live(self._live.clock, self._live.idle_after, self._live.keep_late)
         live.memory_limit = self._live.memory_limit
+        types = agreeing_types(self._types, value.types, is_new=not self._rules and not self._live.streams)
+        live.types = _live_types(types, () if value.types is None else value.types.seen)
         specs = resume(value, [rule.spec for rule in self._rules.values()], self._live, live)
         rules: dict[str, Rule] = {}
         for spec in specs:
             rules[spec.name] = self._rules.get(spec.name) or Rule(self, spec, rules)
             live.expect(rules[spec.name].streams)
         live.is_in_doubt = True
-        self._rules, self._live = rules, live
+        self._rules, self._live, self._types = rules, live, types
+        self._expect_types()
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("an engine cannot be pickled; send `engine.snapshot()` instead, and `restore` it in a new engine")

@@ -14,16 +14,17 @@ from keuka.automaton.code import split_conditions, state_needs
 from keuka.automaton.model import Automaton, Bind, Edge, Keep, State, Step, state_name
 from keuka.automaton.stack_code import kept
 from keuka.automaton.stacks import Stacks, scopes_text
+from keuka.events.clocks import show_duration
 from keuka.expressions import Column, Expression, conjunction, conjuncts, show
 from keuka.plan.planner import Plan, Stage, demands, output_names
-from keuka.schema import MAX_TICK, Schema
+from keuka.schema import MAX_TICK, Schema, TimeAxis, shown_name
 
 
-def explain(program: Program, plan: Plan, *, verbose: bool = False, format: str = "text") -> str:
-    """The chosen form of all stages; `verbose` adds the algebra after every rule."""
+def explain(program: Program, plan: Plan, axis: TimeAxis, *, verbose: bool = False, format: str = "text") -> str:
+    """The chosen form of all stages, durations by the clock of the streams; `verbose` adds the algebra after every rule."""
     if format == "dot":
         return dot(plan)
-    stages = describe(program, plan, verbose)
+    stages = describe(program, plan, axis, verbose)
     if format == "json":
         return json.dumps(stages, indent=2, ensure_ascii=False)
     return as_text(stages)
@@ -37,23 +38,23 @@ def explain_text_alone(inputs_: tuple[str, ...], parameters: tuple[str, ...], fo
     return "\n".join([*lines, "give the streams to see algebra, rules and automata"]) + "\n"
 
 
-def describe(program: Program, plan: Plan, verbose: bool) -> dict[str, Any]:
+def describe(program: Program, plan: Plan, axis: TimeAxis, verbose: bool) -> dict[str, Any]:
     """All stages as plain values."""
     outputs = list(zip(output_names(program), [operator for _, operator in program.outputs], strict=True))
     wanted = demands(plan)
-    reads = {s.stream: [s.schema.names[i] for i in wanted[s.stream]] for s in plan.sources}
+    reads = {s.stream: [shown_name(s.schema.names[i]) for i in wanted[s.stream]] for s in plan.sources}
     return {
-        "algebra": algebra_lines(outputs),
-        "rules": [_rule(stage, name, operator, verbose) for stage in plan.stages for name, operator in stage.trace],
+        "algebra": algebra_lines(outputs, axis),
+        "rules": [_rule(stage, name, operator, axis, verbose) for stage in plan.stages for name, operator in stage.trace],
         "reads": [{"stream": name, "columns": columns} for name, columns in reads.items()],
         "partition": _partition(plan),
         "automata": [
-            _automaton(plan, stage.name, stage.automaton, wanted[stage.name])
+            _automaton(plan, stage.name, stage.automaton, wanted[stage.name], axis)
             for stage in plan.stages
             if isinstance(stage.automaton, Automaton)
         ],
         "sequences": [
-            _sequence(stage.name, stage.automaton, wanted[stage.name]) for stage in plan.stages if isinstance(stage.automaton, Stacks)
+            _sequence(stage.name, stage.automaton, wanted[stage.name], axis) for stage in plan.stages if isinstance(stage.automaton, Stacks)
         ],
     }
 
@@ -97,7 +98,7 @@ def _steps_text(edge: dict[str, Any]) -> str:
 # -- algebra ---------------------------------------------------------------------------------------------------------------
 
 
-def algebra_lines(outputs: list[tuple[str, Operator]]) -> list[str]:
+def algebra_lines(outputs: list[tuple[str, Operator]], axis: TimeAxis) -> list[str]:
     """One operator a line, inputs before what reads them; equal operators are one."""
     lines: list[str] = []
     names: dict[Operator, str] = {}
@@ -109,7 +110,7 @@ def algebra_lines(outputs: list[tuple[str, Operator]]) -> list[str]:
         if operator not in names:
             sources = [name_of(i) for i in inputs(operator)]
             names[operator] = f"r{len(names)}"
-            lines.append(f"{names[operator]} := {describe_operator(operator)}{''.join([f' {s}' for s in sources])}")
+            lines.append(f"{names[operator]} := {describe_operator(operator, axis)}{''.join([f' {s}' for s in sources])}")
         return names[operator]
 
     for name, operator in outputs:
@@ -117,7 +118,7 @@ def algebra_lines(outputs: list[tuple[str, Operator]]) -> list[str]:
     return lines
 
 
-def describe_operator(operator: Operator) -> str:
+def describe_operator(operator: Operator, axis: TimeAxis) -> str:
     if isinstance(operator, Source):
         return f"Source[{operator.stream}]"
     if isinstance(operator, Filter):
@@ -134,9 +135,18 @@ def describe_operator(operator: Operator) -> str:
         return f"Fold[skip {show(operator.skip, sided=True)}, step {show(operator.step, sided=True)}{update}{_order(operator)}]"
     if isinstance(operator, Sequence):
         parts = [("!" if component.negated else "") + component.name for component in operator.components]
-        within = "" if operator.within == MAX_TICK else f" within {operator.within}"
+        within = "" if operator.within == MAX_TICK else f" within {_length(operator.within, axis)}"
         return f"{'Sequence' if operator.ordered else 'Unordered'}[{', '.join(parts)}{_where(operator)}{within}]"
     return type(operator).__name__
+
+
+def _length(n_ticks: int, axis: TimeAxis) -> str:
+    """A duration with the fewest digits: `10 min + 1 us` rather than `600000001 us`."""
+    if axis.tick_us is None:
+        return str(n_ticks)
+    tick = show_duration(1, axis)
+    forms = [f"{show_duration(n_ticks - 1, axis)} + {tick}", f"{show_duration(n_ticks + 1, axis)} - {tick}"]
+    return min([show_duration(n_ticks, axis), *(forms if n_ticks > 1 else [])], key=lambda form: sum(map(str.isdigit, form)))
 
 
 def _where(sequence: Sequence) -> str:
@@ -164,15 +174,15 @@ def _item_text(item: Expression, name: str) -> str:
     return name if text == name else f"{text} AS {name}"
 
 
-def _rule(stage: Stage, rule: str, operator: Operator, verbose: bool) -> dict[str, Any]:
+def _rule(stage: Stage, rule: str, operator: Operator, axis: TimeAxis, verbose: bool) -> dict[str, Any]:
     found: dict[str, Any] = {"rule": rule, "stream": stage.name}
-    return found | {"algebra": algebra_lines([(stage.name, operator)])} if verbose else found
+    return found | {"algebra": algebra_lines([(stage.name, operator)], axis)} if verbose else found
 
 
 # -- automata --------------------------------------------------------------------------------------------------------------
 
 
-def _automaton(plan: Plan, name: str, automaton: Automaton, wanted: tuple[int, ...]) -> dict[str, Any]:
+def _automaton(plan: Plan, name: str, automaton: Automaton, wanted: tuple[int, ...], axis: TimeAxis) -> dict[str, Any]:
     needs = state_needs(automaton, wanted, plan.indices)
     starts = [
         {"stream": automaton.ports[s.port], "steps": _steps(s.edge.steps), "target": state_name(automaton, s.edge.target)}
@@ -181,13 +191,19 @@ def _automaton(plan: Plan, name: str, automaton: Automaton, wanted: tuple[int, .
     states = []
     for i in range(len(automaton.states) - 1, -1, -1):
         state = automaton.states[i]
-        held = [("$." if side else "") + state.first[index].name for side, index in needs[i].places]
+        held = [("$." if side else "") + shown_name(state.first[index].name) for side, index in needs[i].places]
         held += [show(key, sided=True) for key in needs[i].computed_keys]
         waits = automaton.ports[state.port] + "".join([f" {step}" for step in _steps(state.candidate)])
         edges = [] if state.update is None else [_rebind(automaton, i, state)]
         edges.append(_edge(automaton, "forward", state.edge))
         states.append(
-            {"state": state_name(automaton, i), "waits_for": waits, "holds": held, "tests": _tests(state, plan.indices), "edges": edges}
+            {
+                "state": state_name(automaton, i),
+                "waits_for": waits,
+                "holds": held,
+                "tests": _tests(state, plan.indices, axis),
+                "edges": edges,
+            }
         )
     return {"stream": name, "starts": starts, "states": states}
 
@@ -204,7 +220,7 @@ def _steps(steps: tuple[Step, ...]) -> list[str]:
     return [f"bind ({', '.join([show(i) for i in s.items])})" if isinstance(s, Bind) else f"when {show(s.predicate)}" for s in steps]
 
 
-def _tests(state: State, indices: bool) -> dict[str, str]:
+def _tests(state: State, indices: bool, axis: TimeAxis) -> dict[str, str]:
     """How candidates are tested: the filter edge is taken unless all of these hold."""
     conditions = split_conditions(state, indices)
     found = {}
@@ -217,14 +233,14 @@ def _tests(state: State, indices: bool) -> dict[str, str]:
     if state.update is None and state.take != state.skip and conjuncts(state.take):
         found["take"] = show(state.take, sided=True)
     if state.window < MAX_TICK:
-        found["expires_beyond"] = f"DUR {state.window}"
+        found["expires_beyond"] = f"DUR {_length(state.window, axis)}"
     return found
 
 
 # -- sequences -------------------------------------------------------------------------------------------------------------
 
 
-def _sequence(name: str, stacks: Stacks, wanted: tuple[int, ...]) -> dict[str, Any]:
+def _sequence(name: str, stacks: Stacks, wanted: tuple[int, ...], axis: TimeAxis) -> dict[str, Any]:
     """The paper's operators (sase.txt, section 3), and where each condition is tested."""
     last = len(stacks.searches[0]) - 1
     construction, selection = [], []
@@ -245,7 +261,7 @@ def _sequence(name: str, stacks: Stacks, wanted: tuple[int, ...]) -> dict[str, A
         "scan": _scan(stacks, wanted),
         "construction": construction,
         "selection": selection,
-        "window": _window(stacks),
+        "window": _window(stacks, axis),
         "negation": negation,
         "transformation": [", ".join([_item_text(stacks.items[i], stacks.schema.names[i]) for i in wanted])],
     }
@@ -258,18 +274,19 @@ def _scan(stacks: Stacks, wanted: tuple[int, ...]) -> list[str]:
         for feed in component.feeds:
             tests = [show(step.predicate) for step in feed.steps if isinstance(step, Keep)] + [show(term) for term in component.scanned]
             feeds.append(stacks.ports[feed.port] + (f" when {' AND '.join(tests)}" if tests else ""))
-        held = ", ".join([component.schema[i].name for i in attributes]) or "times only"
+        held = ", ".join([shown_name(component.schema[i].name) for i in attributes]) or "times only"
         lines.append(f"{'!' if component.negated else ''}{component.name}: {' or '.join(feeds)}, keeps {held}")
-    keys = [f"{c.name}.{c.schema[c.key].name}" for c in stacks.components if c.key is not None]
+    keys = [f"{c.name}.{shown_name(c.schema[c.key].name)}" for c in stacks.components if c.key is not None]
     return [*lines, f"stacks divided by {' = '.join(keys)}" if keys else "stacks not divided: no equivalence test joins the components"]
 
 
-def _window(stacks: Stacks) -> list[str]:
+def _window(stacks: Stacks, axis: TimeAxis) -> list[str]:
     if stacks.within == MAX_TICK:
         return ["none: events are kept for ever"]
     where = "in scan and construction" if stacks.rules.window else "after construction"
     waits = "; matches come when it is over" if stacks.waits else ""
-    return [f"less than {stacks.within} ticks from first to last, {where}{waits}"]
+    length = f"{stacks.within} ticks" if axis.tick_us is None else _length(stacks.within, axis)
+    return [f"less than {length} from first to last, {where}{waits}"]
 
 
 def _test(stacks: Stacks, terms: tuple[Expression, ...], alternative: int) -> str:

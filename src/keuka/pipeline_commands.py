@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from keuka.diagnostics import hide_credentials, listing
-from keuka.terminal import RunBar, counted, print_table
+from keuka.diagnostics import WARNING, hide_credentials, listing
+from keuka.terminal import RunBar, as_keys, coloured, counted, print_table
 
 if TYPE_CHECKING:
     from keuka.pipelines import Pipeline, Report
@@ -72,17 +74,25 @@ def summary(report: Report) -> str:
 
 
 class Warnings(logging.Handler):
-    """Our own warnings, for instance of a query that cannot be divided, on standard error."""
+    """Our own warnings, for instance of a query that cannot be divided, on standard error. Those with a code say that they are some."""
+
+    def __init__(self, reword: Callable[[str], str]) -> None:
+        """`reword` writes remedies as the user of a command would."""
+        super().__init__(logging.WARNING)
+        self.reword = reword
 
     def emit(self, record: logging.LogRecord) -> None:
-        click.echo(f"warning: {record.getMessage()}", err=True)
+        message = self.reword(record.getMessage())
+        shown = message if message.startswith(f"{WARNING}[") else f"{WARNING}: {message}"
+        click.echo(coloured(shown), err=True, color=False if os.environ.get("NO_COLOR") else None)
 
 
-def warn_on_standard_error() -> None:
+def warn_on_standard_error(reword: Callable[[str], str] = as_keys) -> None:
     """What other libraries log is not shown: py4j logs a traceback at an interrupt."""
     ours, root = logging.getLogger("keuka"), logging.getLogger()
+    ours.handlers = [handler for handler in ours.handlers if not isinstance(handler, Warnings)]  # of an earlier command
     if not ours.handlers:
-        ours.addHandler(Warnings(logging.WARNING))
+        ours.addHandler(Warnings(reword))
     if not root.handlers:
         root.addHandler(logging.NullHandler())
 
@@ -91,6 +101,7 @@ def check_pipeline(file: str, embedded: bool) -> None:
     """What `keuka check` says of a pipeline file."""
     import keuka
 
+    warn_on_standard_error()
     pipeline = keuka.Pipeline.from_file(file)
     outputs = pipeline.check(embedded=embedded)
     click.echo(f"reads       {listing(pipeline.streams)}")

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import time as clock
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,24 +17,28 @@ import pyarrow as pa
 
 from keuka.algebra.operators import Program
 from keuka.automaton.tables import Tables
-from keuka.diagnostics import Diagnostic, SourceText, listing, similar
+from keuka.diagnostics import Diagnostic, SourceText, Span, listing, render, similar
 from keuka.errors import QueryError, data_error
 from keuka.events.matches import convert, header_names, result_schema
 from keuka.events.order import common_axis
+from keuka.events.rejection import PLACE, Rejections, row_schema
 from keuka.events.sources import OpenStream, Stream, open_stream
 from keuka.events.tables import check_shared
+from keuka.events.types_seen import TypesSeen
 from keuka.explain import explain, explain_text_alone
 from keuka.languages.files import explain_paths, is_path, read_texts
 from keuka.languages.sets import LANGUAGES, Text, Texts, inputs_of, lower_texts, parameters_of, published_by
 from keuka.plan.planner import NDistinct, Plan, compile_tables, output_names, plan
-from keuka.plan.type_column import split_by_type
+from keuka.plan.type_column import sources_of, split_by_type
+from keuka.plan.warnings import find_warnings
 from keuka.run.embedded import run
 from keuka.run.limits import Limits
 from keuka.run.trace import Trace, trace
-from keuka.schema import StreamType, Type
+from keuka.schema import StreamType, TimeAxis, Type
 
 log = logging.getLogger("keuka")
 
+BY_TYPE = "if the table has the events of all, say which column names their streams: `type_column=`"
 EVENTS = "events"  # what one table of all events is called where it was given no name
 
 MOST_COMPILED = 8  # a query is seldom run over streams of more kinds than this
@@ -46,9 +51,11 @@ class Query:
     texts: Texts
     # What it was compiled to, by everything that decides it, so that running it again on streams like those before costs no planning.
     compiled: dict[object, Compiled] = field(default_factory=dict, init=False, compare=False)
+    # Warnings that were logged, so that a query that runs a thousand times is complained of once.
+    warned: set[Diagnostic] = field(default_factory=set, init=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"texts": self.texts, "compiled": {}}
+        return {"texts": self.texts, "compiled": {}, "warned": set()}
 
     def __repr__(self) -> str:
         return f"<{' and '.join(dict.fromkeys([text.language for text in self.texts]))} query over {', '.join(self.inputs)}>"
@@ -111,7 +118,7 @@ class Query:
         if streams is None:
             return explain_text_alone(self.inputs, self.parameters, format)
         prepared = prepare(self, _columns_only(streams), params=params, **options)
-        return explain(prepared.program, prepared.plan, verbose=verbose, format=format)
+        return explain(prepared.program, prepared.plan, prepared.axis, verbose=verbose, format=format)
 
     def trace(
         self,
@@ -142,7 +149,8 @@ class Query:
         """
         if not isinstance(limit, int) or limit < 1:
             raise ValueError(f"limit must be a whole number from 1 on, not {limit!r}")
-        prepared = prepare(self, streams, params=params, outputs=() if output is None else (output,), **options)
+        chosen = () if output is None else (output,)
+        prepared = prepare(self, streams, params=params, outputs=chosen, reads_all=True, **options)  # it shows events as they are
         return trace(prepared.plan, prepared.opened, key, limit)
 
 
@@ -153,6 +161,8 @@ class Compiled:
     program: Program
     plan: Plan
     tables: Tables
+    warnings: tuple[Diagnostic, ...]  # conditions that can never hold, or always do
+    types: Mapping[str, Span | None]  # with a type column, the types that are read, and where
     statistics: dict[tuple[str, str], int]  # how many values the columns have that the planner asked for
 
 
@@ -164,6 +174,14 @@ class Prepared:
     program: Program
     plan: Plan
     tables: Tables
+    rejections: Rejections  # counts what `opened` leave out while they are read
+    warnings: tuple[Diagnostic, ...] = ()
+    types: TypesSeen | None = None  # with a type column
+
+    @property
+    def axis(self) -> TimeAxis:
+        """The clock of the streams that are read."""
+        return common_axis([s for s in self.opened if s.name in {c.name for c in self.tables.sources}])
 
     @property
     def default_output(self) -> str:
@@ -173,8 +191,16 @@ class Prepared:
     def schema(self, output: str | None = None) -> pa.Schema:
         chosen = output or self.default_output
         columns = next(o for o in self.tables.outputs if o.name == chosen)
-        inputs_ = [s for s in self.opened if s.name in {c.name for c in self.tables.sources}]
-        return result_schema(columns.schema, common_axis(inputs_), self.plan.contributors)
+        return result_schema(columns.schema, self.axis, self.plan.contributors)
+
+    def warn_of_types(self) -> None:
+        """Logs which types no row had, once all rows were read."""
+        if self.types is None:
+            return
+        if self.opened[0].in_memory:
+            self.types.look_at(self.opened[0])
+        for warning in self.types.warnings(self.opened[0].name):
+            log.warning("%s", render(warning))
 
 
 def cel(text: str, *, name: str = "<query>") -> Query:
@@ -253,6 +279,8 @@ def match(
     contributors: bool = False,
     threads: int = 1,
     limits: Limits | None = None,
+    on_bad_row: str | None = None,
+    rejected: list[Any] | None = None,
 ) -> Any:
     """All matches of a query, as a table of the kind that went in (pandas, polars, a DataFrame of Spark, else Arrow).
 
@@ -271,6 +299,9 @@ def match(
     threads: how many threads share the work. They divide the events by the query's key (`explain` shows it: `partitioned by Name`);
         a query without one runs on one thread, with a warning.
     limits: how much memory, how many seconds and how many matches it may take: `keuka.Limits(memory="4 GB", seconds=60)`.
+    on_bad_row: "error", or "reject" to go on without rows that cannot be events: broken rows, values that are none of their column's
+        type, no time, a start after the end.
+    rejected: a list to which one table for each stream is added: its rejected rows, with the reason and the place. Implies "reject".
 
     What is wrong with the query or the data is a KeukaError; an argument of a wrong Python type is a TypeError, or a DataError if it
     says something of a stream.
@@ -285,6 +316,7 @@ def match(
 
         _check_one_thread(threads)
         said = {"time": time, "type_column": type_column, "params": params, "lateness": lateness, "unit": unit}
+        said |= {name: value for name, value in {"on_bad_row": on_bad_row, "rejected": rejected}.items() if value is not None}
         return on_spark(query, streams, language=language, output=output, contributors=contributors, limits=limits, **said)
     prepared = prepare(
         query,
@@ -298,9 +330,10 @@ def match(
         unit=unit,
         sort=sort,
         contributors=contributors,
+        on_bad_row=on_bad_row if rejected is None else "reject",
     )
     chosen = output or prepared.default_output
-    return _collect(prepared, threads, limits)[chosen]
+    return _collect(prepared, threads, limits, rejected)[chosen]
 
 
 def _are_on_spark(streams: Any) -> bool:
@@ -343,6 +376,8 @@ def match_all(
     contributors: bool = False,
     threads: int = 1,
     limits: Limits | None = None,
+    on_bad_row: str | None = None,
+    rejected: list[Any] | None = None,
 ) -> dict[str, Any]:
     """The matches of every query of a set, in one pass: published name -> table. An unnamed query is `query_1`, `query_2`, ...
 
@@ -353,6 +388,7 @@ def match_all(
 
         _check_one_thread(threads)
         said = {"time": time, "type_column": type_column, "params": params, "lateness": lateness, "unit": unit}
+        said |= {name: value for name, value in {"on_bad_row": on_bad_row, "rejected": rejected}.items() if value is not None}
         results = all_on_spark(query, streams, language=language, contributors=contributors, limits=limits, **said)
         return {name: results.output(name) for name in results.names}
     prepared = prepare(
@@ -366,8 +402,9 @@ def match_all(
         unit=unit,
         sort=sort,
         contributors=contributors,
+        on_bad_row=on_bad_row if rejected is None else "reject",
     )
-    return _collect(prepared, threads, limits)
+    return _collect(prepared, threads, limits, rejected)
 
 
 def prepare(
@@ -383,31 +420,87 @@ def prepare(
     unit: Any = None,
     sort: bool = False,
     contributors: bool = False,
+    reads_all: bool = False,
+    on_bad_row: str | None = None,
 ) -> Prepared:
-    """The query path: open the streams, lower, plan, compile. `outputs`: None for all, () for the last query's."""
+    """The query path: open the streams, lower, plan, compile. `outputs`: None for all, () for the last query's.
+
+    Columns of frames and rows that the query does not read are not converted, unless the caller `reads_all`.
+    """
     began = clock.perf_counter()
     parsed = query_ if isinstance(query_, Query) else query(query_, language)
-    said = {"time": time, "lateness": lateness, "unit": unit, "sort": sort or None}
+    said = {"time": time, "lateness": lateness, "unit": unit, "sort": sort or None, "on_bad_row": on_bad_row}
     if not parsed.inputs:
         lower_texts(parsed.texts, {}, params or {})  # nothing but a circle reads no stream, and it is refused there
-    opened = _open(parsed, streams, said, type_column)
+    opened = _open(parsed, streams, said, type_column, None if reads_all else _mentions(parsed, type_column))
     if opened:
         common_axis(opened)  # streams on different clocks are a mistake in the data, not in the query
-    if type_column is None:
-        types: dict[str, StreamType] = {stream.name: stream.type for stream in opened}
-    else:
-        types = dict.fromkeys(parsed.inputs, opened[0].type)
 
-    def compile_(n_distinct: NDistinct) -> tuple[Program, Plan, Tables]:
+    def compile_(n_distinct: NDistinct) -> Compiled:
+        if type_column is None:
+            types: dict[str, StreamType] = {stream.name: stream.type for stream in opened}
+        else:
+            types = dict.fromkeys(parsed.inputs, opened[0].type)
         program = lower_texts(parsed.texts, types, params or {})
+        warnings = find_warnings(program, types)
+        read = {} if type_column is None else sources_of(program)
         if type_column is not None:
-            program = _by_type(program, opened[0], type_column)
-        return program, *compile_program(program, outputs, bool(contributors), header_names(bool(contributors)), n_distinct)
+            program = by_type(program, opened[0], type_column, read)
+        planned, tables = compile_program(program, outputs, bool(contributors), header_names(bool(contributors)), n_distinct)
+        return Compiled(program, planned, tables, warnings, read, {})
 
-    decides = (tuple([_identity(stream) for stream in opened]), type_column, _values(params or {}), repr(outputs), bool(contributors))
-    found = _compiled_once(parsed, decides, known_distinct(opened), compile_)
+    decides = (type_column, _values(params or {}), repr(outputs), bool(contributors))
+    while True:
+        identity = tuple([_identity(stream) for stream in opened])
+        found = _compiled_once(parsed, (identity, *decides), known_distinct(opened), compile_)
+        # What is passed on by `*` is read although the text does not mention it. Its type was a guess, and mostly right.
+        opened = tuple([stream.with_exact_types(_columns_read(stream, found.tables, bool(contributors))) for stream in opened])
+        if identity == tuple([_identity(stream) for stream in opened]):
+            break
+    _check_doubts(opened, found.tables, bool(contributors))
+    rejections = Rejections()
+    opened = tuple([rejections.watch(stream) if stream.rejects else stream for stream in opened])
     log.info("planned %s in %.1f ms", listing(output_names(found.program), 4), 1000 * (clock.perf_counter() - began))
-    return Prepared(opened, found.program, found.plan, found.tables)
+    log_warnings(parsed, found.warnings)
+    if type_column is None:
+        return Prepared(opened, found.program, found.plan, found.tables, rejections, found.warnings)
+    seen = TypesSeen(type_column, found.types)
+    return Prepared((seen.watched(opened[0]),), found.program, found.plan, found.tables, rejections, found.warnings, seen)
+
+
+def log_warnings(query_: Query, warnings: Iterable[Diagnostic]) -> None:
+    """Logs each warning once for a query, however often it is compiled."""
+    for warning in warnings:
+        if warning not in query_.warned:
+            query_.warned.add(warning)
+            log.warning("%s", render(warning))
+
+
+def _mentions(query_: Query, type_column: str | None) -> Callable[[str], bool]:
+    """Does the text have the name of a column in it, perhaps as a part of another as in `price_1`? Else no expression can read it."""
+    text = "\n".join([text.file.source.text for text in query_.texts])
+
+    def mentions(name: str) -> bool:
+        written = re.escape(name.replace("`", "``"))
+        return name == type_column or re.search(rf"(?<![^\W_]){written}(?![^\W_])", text) is not None
+
+    return mentions
+
+
+def _columns_read(stream: OpenStream, tables: Tables, contributors: bool) -> Collection[str]:
+    """The columns of a stream that a run reads; an event without an id is known by all of them."""
+    if contributors and stream.id is None:
+        return stream.type.schema.names
+    return {column for source in tables.sources if source.name == stream.name for column in source.columns}
+
+
+def _check_doubts(opened: Iterable[OpenStream], tables: Tables, contributors: bool) -> None:
+    """Columns with odd values are an error where the query reads them, and nowhere else. Without an id, events are known by all of them."""
+    read = {source.name: set(source.columns) for source in tables.sources}
+    for stream in opened:
+        for column, say in stream.data.doubts.items():
+            if column in read.get(stream.name, ()) or column in stream.time or (contributors and stream.id in (None, column)):
+                raise say()
 
 
 def _identity(stream: OpenStream) -> object:
@@ -431,7 +524,10 @@ def _values(params: object) -> object:
 
 
 def _compiled_once(
-    query_: Query, key: object, n_distinct: NDistinct, compile_: Callable[[NDistinct], tuple[Program, Plan, Tables]]
+    query_: Query,
+    key: object,
+    n_distinct: NDistinct,
+    compile_: Callable[[NDistinct], Compiled],
 ) -> Compiled:
     """What the query was compiled to before, unless what the planner asked of the streams is answered otherwise now."""
     known = query_.compiled.get(key)
@@ -443,7 +539,7 @@ def _compiled_once(
         statistics[stream, column] = n_distinct(stream, column)
         return statistics[stream, column]
 
-    made = Compiled(*compile_(remembered), statistics)
+    made = replace(compile_(remembered), statistics=statistics)
     query_.compiled[key] = made
     for oldest in list(query_.compiled)[:-MOST_COMPILED]:
         query_.compiled.pop(oldest, None)
@@ -486,7 +582,9 @@ def _chosen(outputs: tuple[str, ...] | None, names: tuple[str, ...]) -> tuple[st
     return outputs or names[-1:]
 
 
-def _open(query_: Query, streams: Any, said: Mapping[str, Any], type_column: str | None) -> tuple[OpenStream, ...]:
+def _open(
+    query_: Query, streams: Any, said: Mapping[str, Any], type_column: str | None, reads: Callable[[str], bool] | None
+) -> tuple[OpenStream, ...]:
     """Every stream the query reads, opened; what was said to `match` of all streams fills in what a Stream leaves out."""
     if type_column is not None and not isinstance(type_column, str):
         raise TypeError(f"type_column must be the name of a column (str), not {type(type_column).__name__}")
@@ -497,7 +595,10 @@ def _open(query_: Query, streams: Any, said: Mapping[str, Any], type_column: str
         given = {wanted[0] if type_column is None else EVENTS: streams}
     else:
         raise data_error(
-            "K505", f"the query reads {len(wanted)} streams, {listing(wanted)}, but one was given", "give a dict from stream name to data"
+            "K505",
+            f"the query reads {len(wanted)} streams, {listing(wanted)}, but one was given",
+            "give a dict from stream name to data",
+            BY_TYPE,
         )
     if type_column is not None:
         if len(given) != 1:
@@ -506,10 +607,12 @@ def _open(query_: Query, streams: Any, said: Mapping[str, Any], type_column: str
     missing = [name for name in wanted if name not in given]
     if missing:
         help = (*similar(missing[0], given), f"data was given for {listing(given)}") if given else ("give a dict from stream name to data",)
+        if len(given) == 1 and len(wanted) > 1:
+            help = (*help, BY_TYPE)
         raise data_error("K505", f"no data was given for {listing(missing)}, which the query reads", *help)
     streams_ = {name: described(name, given[name], said) for name in wanted}
     check_shared({name: stream.data for name, stream in streams_.items()})
-    return tuple([open_stream(name, stream) for name, stream in streams_.items()])
+    return tuple([open_stream(name, stream, reads) for name, stream in streams_.items()])
 
 
 def described(name: str, data: Any, said: Mapping[str, Any]) -> Stream:
@@ -523,8 +626,8 @@ def described(name: str, data: Any, said: Mapping[str, Any]) -> Stream:
     return replace(stream, **added)
 
 
-def _by_type(program: Program, stream: OpenStream, type_column: str) -> Program:
-    """Read each stream of the query as the rows of one table whose type column holds its name."""
+def by_type(program: Program, stream: OpenStream, type_column: str, types: Collection[str]) -> Program:
+    """Read each of these streams of the query as the rows of one table whose type column holds its name."""
     schema = stream.type.schema
     index = schema.index(type_column)
     if index is None or schema[index].type is not Type.STRING:
@@ -533,21 +636,32 @@ def _by_type(program: Program, stream: OpenStream, type_column: str) -> Program:
     if stream.name in [name for name, _ in program.outputs]:
         message = f"a query publishes `{stream.name}`, which is the name of the table with all events"
         raise QueryError(Diagnostic("K306", message, help=("publish under another name, or give the table another: {name: table}",)))
-    return split_by_type(program, stream.name, schema, index)
+    return split_by_type(program, stream.name, schema, index, types)
 
 
-def _collect(prepared: Prepared, threads: int, limits: Limits | None) -> dict[str, Any]:
+def _collect(prepared: Prepared, threads: int, limits: Limits | None, rejected: list[Any] | None) -> dict[str, Any]:
     """Run to the end and give every output the kind that went in."""
+    if rejected is not None and not isinstance(rejected, list):
+        raise TypeError(f"rejected must be a list, to which tables are added, not {type(rejected).__name__}")
     if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
         raise ValueError(f"threads must be a number of threads from 1 on, not {threads!r}")
     check_limits(limits)
     began = clock.perf_counter()
     found: dict[str, list[pa.RecordBatch]] = {output.name: [] for output in prepared.tables.outputs}
+    bad: dict[str, list[pa.RecordBatch]] = {stream.name: [] for stream in prepared.opened}
+    if rejected is not None:
+        prepared.rejections.keep = lambda stream, rows: bad[stream].append(rows)
     for batch in run(prepared.tables, prepared.opened, threads=threads, limits=limits, keeps=True):
         found[batch.output].append(batch.rows)
+    prepared.warn_of_types()
     kinds = {stream.kind for stream in prepared.opened}
     kind = kinds.pop() if len(kinds) == 1 else "arrow"
     tables = {name: pa.Table.from_batches(batches, prepared.schema(name)) for name, batches in found.items()}
     n_matches = sum([table.num_rows for table in tables.values()])
     log.info("%d %s in %.3f s", n_matches, "match" if n_matches == 1 else "matches", clock.perf_counter() - began)
+    if rejected is None:
+        prepared.rejections.warn()
+    else:
+        schemas = {stream.name: pa.schema([*row_schema(stream), *PLACE]) for stream in prepared.opened}
+        rejected += [convert(pa.Table.from_batches(rows, schemas[name]), kind) for name, rows in bad.items()]
     return {name: convert(table, kind) for name, table in tables.items()}

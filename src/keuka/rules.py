@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, NoReturn
 
 from keuka.algebra.operators import Program
 from keuka.automaton.tables import Tables
-from keuka.diagnostics import Diagnostic, listing
+from keuka.diagnostics import Diagnostic, Span, listing
 from keuka.errors import KeukaError, QueryError
 from keuka.events.delivery import QUERY
 from keuka.events.frontiers import BEGINNING
@@ -18,8 +18,11 @@ from keuka.events.order import one_axis
 from keuka.events.sources import OpenStream
 from keuka.languages.sets import lower_texts
 from keuka.plan.fingerprint import meaning
-from keuka.query import Query, compile_program, known_distinct
+from keuka.plan.type_column import TypeColumn, sources_of
+from keuka.plan.warnings import find_warnings
+from keuka.query import Query, by_type, compile_program, known_distinct, log_warnings
 from keuka.run.live import Live, LoadedRule, Published
+from keuka.schema import StreamType
 
 if TYPE_CHECKING:
     from keuka.engine import Engine
@@ -34,6 +37,7 @@ class RuleSpec:
     params: Mapping[str, object]
     outputs: tuple[str, ...] | None  # None: all
     contributors: bool
+    types: TypeColumn | None = None  # the streams that it reads are types of events of one stream
 
     @property
     def published(self) -> tuple[str, ...]:
@@ -59,7 +63,13 @@ class Rule:
     @property
     def streams(self) -> tuple[str, ...]:
         """The input streams it reads."""
-        return tuple([name for name in self.spec.query.inputs if name not in self.publishers])
+        inputs = tuple([name for name in self.spec.query.inputs if name not in self.publishers])
+        return inputs if self.spec.types is None or not inputs else (self.spec.types.stream,)
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The types of events it reads, where a column says of which type each is."""
+        return () if self.spec.types is None else tuple([name for name in self.spec.query.inputs if name not in self.publishers])
 
     @property
     def matches(self) -> int:
@@ -122,27 +132,55 @@ def plan_rule(rule: RuleSpec, live: Live, expand: bool = True) -> LoadedRule | N
 
     Not to `expand` what other rules publish is how earlier versions planned; ids then depend on how queries are divided into rules.
     """
-    program = lower_rule(rule, live, expand)
-    if program is None:
+    lowered = lower_rule(rule, live, expand)
+    if lowered is None:
         return None
+    log_warnings(rule.query, lowered.warnings)
     header = (QUERY, *header_names(rule.contributors))
-    known = known_distinct([stream for name in rule.query.inputs if isinstance(stream := live.find(name), OpenStream)])
-    planned, tables = compile_program(program, rule.outputs, rule.contributors, header, known)
+    names = (*rule.query.inputs, *([] if rule.types is None else [rule.types.stream]))
+    known = known_distinct([stream for name in names if isinstance(stream := live.find(name), OpenStream)])
+    planned, tables = compile_program(lowered.program, rule.outputs, rule.contributors, header, known)
     is_bounded = all(stage.automaton.is_bounded for stage in planned.stages)
-    return loaded_rule(rule, program, tables, live, max(live.frontiers.time - 1, BEGINNING), is_bounded)
+    return loaded_rule(rule, lowered, tables, live, max(live.frontiers.time - 1, BEGINNING), is_bounded)
 
 
-def lower_rule(rule: RuleSpec, live: Live, expand: bool = True) -> Program | None:
+@dataclass(frozen=True)
+class LoweredRule:
+    """The algebra of a rule; with a type column the types that it reads, and where."""
+
+    program: Program
+    warnings: tuple[Diagnostic, ...]
+    types: Mapping[str, Span | None] = field(default_factory=dict)
+
+
+def lower_rule(rule: RuleSpec, live: Live, expand: bool = True) -> LoweredRule | None:
     """The algebra of a rule, which knows what other rules publish; None while a stream that it reads is unknown."""
-    types = {name: stream.type for name in rule.query.inputs if (stream := live.find(name)) is not None}
+    types = _types(rule, live)
     if len(types) < len(rule.query.inputs):
         return None
     if not expand:
         types = {name: replace(type_, meaning=None) for name, type_ in types.items()}
-    return lower_texts(rule.query.texts, types, rule.params)
+    program = lower_texts(rule.query.texts, types, rule.params)
+    warnings = find_warnings(program, types)
+    events = None if rule.types is None else live.find(rule.types.stream)
+    if rule.types is None or not isinstance(events, OpenStream):
+        return LoweredRule(program, warnings)
+    read = {name: span for name, span in sources_of(program).items() if not isinstance(live.find(name), Published)}
+    return LoweredRule(by_type(program, events, rule.types.column, read), warnings, read)
 
 
-def loaded_rule(rule: RuleSpec, program: Program, tables: Tables, live: Live, since: int, is_bounded: bool) -> LoadedRule:
+def _types(rule: RuleSpec, live: Live) -> dict[str, StreamType]:
+    """The types of the streams that a rule reads, as far as they are known."""
+    return {name: stream.type for name in rule.query.inputs if (stream := _find(name, rule, live)) is not None}
+
+
+def _find(name: str, rule: RuleSpec, live: Live) -> OpenStream | Published | None:
+    """The stream that a rule reads by this name: with a type column the stream of all events, unless another rule publishes it."""
+    stream = live.find(name)
+    return stream if rule.types is None or isinstance(stream, Published) else live.find(rule.types.stream)
+
+
+def loaded_rule(rule: RuleSpec, lowered: LoweredRule, tables: Tables, live: Live, since: int, is_bounded: bool) -> LoadedRule:
     """What stands around the tables of a rule, all of whose streams are known."""
     streams = [stream for source in tables.sources if (stream := live.find(source.name)) is not None]
     for stream in streams:
@@ -155,8 +193,8 @@ def loaded_rule(rule: RuleSpec, program: Program, tables: Tables, live: Live, si
     if taken is not None:
         raise conflict(f"rule `{rule.name}` would have matches named `{taken}`, as another rule has", "give it another `name=`")
     axis = one_axis([stream.type.axis for stream in streams])
-    published = {name: meaning(operator) for name, operator in program.outputs if name in rule.published}
-    return LoadedRule(rule.name, tables, since, is_bounded, rule.contributors, axis, names, published)
+    published = {name: meaning(operator) for name, operator in lowered.program.outputs if name in rule.published}
+    return LoadedRule(rule.name, tables, since, is_bounded, rule.contributors, axis, names, published, lowered.types)
 
 
 def same_meaning(one: LoadedRule, tables: Tables) -> bool:

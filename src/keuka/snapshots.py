@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -17,10 +18,11 @@ from keuka.events.frontiers import event_batch, ordered, row_numbers
 from keuka.events.order import header
 from keuka.events.sources import OpenStream, Stream, joined, open_stream
 from keuka.languages.sets import LANGUAGES, Text
+from keuka.plan.type_column import TypeColumn
 from keuka.query import Query
 from keuka.rules import RuleSpec, loaded_rule, lower_rule, plan_rule, same_meaning
 from keuka.run import checkpoints, state
-from keuka.run.checkpoints import Checkpoint, RuleState, StreamState
+from keuka.run.checkpoints import Checkpoint, RuleState, StreamState, TypesState
 from keuka.run.live import Live, LiveStream, LoadedRule
 from keuka.run.runner import Runner
 
@@ -36,7 +38,21 @@ def checkpoint(rules: Sequence[RuleSpec], live: Live) -> Checkpoint:
         streams=tuple([_stream_state(stream) for stream in live.streams.values()]),
         kernel=() if live.runner is None else tuple(state.take(live.runner)),
         found=tuple(live.delivery.pending()),
+        types=_types_state(live),
     )
+
+
+def _types_state(live: Live) -> TypesState | None:
+    return None if live.types is None else TypesState(live.types.types.column, live.types.stream, tuple(sorted(live.types.types.seen)))
+
+
+def agreeing_types(own: TypeColumn | None, state: TypesState | None, is_new: bool) -> TypeColumn | None:
+    """The type column of an engine after a restore. One that has neither rules nor streams takes that of the snapshot."""
+    theirs = None if state is None else TypeColumn(state.column, state.stream)
+    if own == theirs or (is_new and own is None):
+        return theirs
+    problem = f"the snapshot has {'another' if theirs and own else 'a' if theirs else 'no'} `type_column`, unlike this engine"
+    raise data_error("K522", problem, "restore into an engine with the type column and the stream that the snapshot was taken with")
 
 
 def _state(rule: RuleSpec, loaded: LoadedRule | None, n_matches: int) -> RuleState:
@@ -105,7 +121,8 @@ def resume(checkpoint: Checkpoint, own: Sequence[RuleSpec], before: Live, live: 
             live.open(other.stream)
     live.frontiers.time, live.promised = checkpoint.time, checkpoint.promised
     states = {rule.name: rule for rule in checkpoint.rules}
-    rules = list(own) or [_text(rule) for rule in checkpoint.rules]
+    types = None if checkpoint.types is None else TypeColumn(checkpoint.types.column, checkpoint.types.stream)
+    rules = list(own) or [replace(_text(rule), types=types) for rule in checkpoint.rules]
     fresh = []
     # As they were loaded once, whatever their order is now: a rule that shares states with one that came later would find them younger
     # than its own partial matches.
@@ -145,19 +162,20 @@ def _continued(rule: RuleSpec, old: RuleState, live: Live, is_own: bool) -> Load
     tables = compiled.from_bytes(old.tables)
     outputs = {output.name for output in tables.outputs}
     is_own_output = bool(outputs) and {name for name in rule.query.published if name in outputs} == {*rule.published}
-    reads_own = {source.name for source in tables.sources} <= {*rule.query.inputs}
+    readable = {*rule.query.inputs, *([] if rule.types is None else [rule.types.stream])}
+    reads_own = {source.name for source in tables.sources} <= readable
     if tables.contributors != old.contributors or (not is_own and not (is_own_output and reads_own)):
         raise checkpoints.damaged(f"the tables of rule `{rule.name}` are another rule's")
     if is_own and (rule.contributors != old.contributors or not _means(rule, tables, live)):
         log.warning("rule `%s` is another than in the snapshot, so it begins anew", rule.name)
         return None
     try:
-        program = lower_rule(rule, live)
+        lowered = lower_rule(rule, live)
     except QueryError as error:
         raise checkpoints.damaged(f"rule `{rule.name}` does not fit its streams: {error.diagnostics[0].message}") from error
-    if program is None or any(live.find(source.name) is None for source in tables.sources):
+    if lowered is None or any(live.find(source.name) is None for source in tables.sources):
         return None
-    return loaded_rule(rule, program, tables, live, old.since, old.is_bounded)
+    return loaded_rule(rule, lowered, tables, live, old.since, old.is_bounded)
 
 
 def _means(rule: RuleSpec, tables: Tables, live: Live) -> bool:

@@ -35,12 +35,22 @@ _AS_OPTIONS = (
     (r"`lateness=`", "`--lateness`"),
     (r"`sort=True`", "`--sort`"),
     (r"`limit=`", "`--limit`"),
+    (r"`type_column=`", "`--type-column`"),
     (r'`key=\{"([^"`]+)": [^`]*\}`', r"`--key \1=...`"),
     (r'`unit="([^"`]+)"`', r"`--unit \1`"),
     (r"`unit=`", "`--unit`"),
     (r'`params=\{"([^"`]+)": \.\.\.\}`', r"`--params \1=...`"),
+    (r"`time='([^'`]+)'`", r"`--time \1`"),
     (r"`time=\('([^'`]+)', '([^'`]+)'\)`", r"`--time \1,\2`"),
     (r"`limits=keuka\.Limits\((\w+)=([^`]*)\)`", r"`--max-\1 \2`"),
+    (r'`keuka\.Stream\(\.\.\., schema="([^`]*)"\)`', r"`--schema '\1'`"),
+    (r'`keuka\.Stream\(\.\.\., csv=\{"nulls": \["([^`]*)"\]\}\)`', r"`--null '\1'`"),
+    (r'`keuka\.Stream\(\.\.\., csv=\{"time_format": "([^`]*)"\}\)`', r"`--time-format '\1'`"),
+    (r'`keuka\.Stream\(\.\.\., csv=\{"separator": "([^`]*)"\}\)`', r"`--separator '\1'`"),
+    (r'`keuka\.Stream\(\.\.\., csv=\{"header": False\}\)`', "`--no-header`"),
+    (r'`on_bad_row="reject"`', "`--on-bad-row reject`"),
+    (r"`csv=`", "`--separator`, `--no-header`, `--null`, `--time-format`, `--zone`"),
+    (r"`schema=`", "`--schema`"),
     (r"give a dict from stream name to data", "give each stream its data: `--stream NAME=FILE`"),
 )
 
@@ -48,10 +58,15 @@ _AS_OPTIONS = (
 _AS_KEYS = (
     (r'`(lateness|unit)="([^"`]+)"`', r'`\1 = "\2"`'),
     (r"`lateness=(\d+)`", r"`lateness = \1`"),
-    (r"`(lateness|unit)=`", r"`\1`"),
+    (r"`(lateness|unit|type_column)=`", r"`\1`"),
     (r"`limits=keuka\.Limits\((\w+)=([^`]*)\)`", r"`\1 = \2` below `[limits]`"),
     (r'`params=\{"([^"`]+)": \.\.\.\}`', r"`params = { \1 = ... }` below `[[queries]]`"),
+    (r"`time='([^'`]+)'`", r'`time = "\1"`'),
     (r"`time=\('([^'`]+)', '([^'`]+)'\)`", r'`time = ["\1", "\2"]`'),
+    (r'`keuka\.Stream\(\.\.\., schema="([^`]*)"\)`', r'`schema = "\1"`'),
+    (r'`keuka\.Stream\(\.\.\., csv=\{"(\w+)": False\}\)`', r"`csv = { \1 = false }`"),
+    (r'`keuka\.Stream\(\.\.\., csv=\{"(\w+)": ([^`]*)\}\)`', r"`csv = { \1 = \2 }`"),
+    (r'`on_bad_row="reject"`', '`on_bad_row = "reject"`'),
 )
 
 
@@ -72,12 +87,12 @@ def _rewritten(message: str, rules: Iterable[tuple[str, str]]) -> str:
 
 
 def coloured(message: str) -> str:
-    """An error message with colours, which `click.echo` removes where nobody would see them."""
+    """An error message or a warning with colours, which `click.echo` removes where nobody would see them."""
     lines = message.split("\n")
     for i, line in enumerate(lines):
-        if line.startswith("error["):
+        if line.startswith(("error[", "warning")):
             code, _, rest = line.partition(":")
-            lines[i] = click.style(code, fg="red", bold=True) + click.style(":" + rest, bold=True)
+            lines[i] = click.style(code, fg="red" if line.startswith("error") else "yellow", bold=True) + click.style(":" + rest, bold=True)
         elif line.lstrip().startswith("= help:"):
             lines[i] = click.style(line, fg="cyan")
         elif line.lstrip().startswith("|") and "^" in line:
@@ -97,7 +112,7 @@ def first_matches(batches: Iterable[MatchBatch], n_shown: int) -> FirstMatches:
     return found
 
 
-def print_tables(prepared: Prepared, found: FirstMatches, limit: int | None) -> int:
+def print_tables(prepared: Prepared, found: FirstMatches) -> int:
     """Prints the first matches of every output and returns the number of all of them."""
     several = len(prepared.tables.outputs) > 1
     for columns in prepared.tables.outputs:
@@ -106,9 +121,7 @@ def print_tables(prepared: Prepared, found: FirstMatches, limit: int | None) -> 
             click.echo(f"{columns.name}: {counted(n_rows, 'match', 'matches')}")
         if rows:
             _print_rows(prepared.schema(columns.name), rows)
-        if n_rows == limit:
-            click.echo(f"(stopped after {counted(limit, 'match', 'matches')}: --limit)")
-        elif n_rows > len(rows):
+        if n_rows > len(rows):
             click.echo(f"... and {n_rows - len(rows):,} more; --limit shows more, --out writes all of them")
         if several:
             click.echo()

@@ -20,12 +20,13 @@ import pyarrow as pa
 
 from keuka.diagnostics import Diagnostic, SourceText, listing, similar
 from keuka.errors import DataError, KeukaError, PipelineError, QueryError
+from keuka.events import ddl
+from keuka.events.declarations import csv_options
 from keuka.events.files import is_possible
 from keuka.events.parts import dangling_link
 from keuka.events.sources import Stream, open_stream
 from keuka.events.tables import Files
 from keuka.languages.sets import LANGUAGES, Text
-from keuka.pipelines import ddl
 from keuka.pipelines.environment import VARIABLE
 from keuka.pipelines.places import Place, finding
 from keuka.pipelines.staging import find_obstacle, is_half_published
@@ -45,6 +46,16 @@ URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 LONGEST_NAME, LONGEST_PATH = 200, 3_800
 # What readers without Spark do anyway; other options they do not have.
 ALWAYS = {("header", "true"), ("inferschema", "true"), ("multiline", "true"), ("mode", "failfast")}
+
+# What Spark's options of CSV are called here.
+OURS = {
+    "sep": 'separator = "{}"',
+    "delimiter": 'separator = "{}"',
+    "header": "header = {}",
+    "nullvalue": 'nulls = ["{}"]',
+    "timestampformat": 'time_format = "%d/%m/%Y %H:%M"',
+    "timezone": 'zone = "{}"',
+}
 
 
 @dataclass(frozen=True)
@@ -85,7 +96,7 @@ def bind(pipeline: Pipeline, embedded: bool, here: bool, found: list[Diagnostic]
     read = streams if one_table else {name: stream for name, stream in streams.items() if name in whole.inputs}
     unset = [name for name, stream in read.items() if VARIABLE.search(repr(stream))]
     checker.check_files([name for name in read if name not in unset])
-    unknown = unset or any(diagnostic.code in (NO_FILE, NO_STREAM) for diagnostic in found)
+    unknown = unset or checker.is_misdeclared or any(diagnostic.code in (NO_FILE, NO_STREAM) for diagnostic in found)
     return None if unknown else Bound(read, whole, params, sinks, pipeline.limits)
 
 
@@ -111,18 +122,38 @@ def outputs_of(pipeline: Pipeline, bound: Bound, data: Mapping[str, Any], found:
     return replace(bound, sinks=sinks, outputs=wanted or (prepared.default_output,)), outputs
 
 
-def described(stream: Input, data: Any) -> Stream:
-    """The stream with its data; a bounded run sorts it."""
-    return Stream(data, time=stream.time, lateness=stream.lateness, id=stream.id, unit=stream.unit, sort=True)
+def warn_of_types(bound: Bound, here: bool) -> None:
+    """Looks into files on this machine for the types that queries read, where a column says of which stream a row is."""
+    files = {name: files_of(stream, here) for name, stream in bound.streams.items()}
+    if bound.type_column is None or None in files.values() or not all(plainly_read(stream) for stream in bound.streams.values()):
+        return
+    streams = {name: described(stream, files[name]) for name, stream in bound.streams.items()}
+    prepared = prepare(bound.query, streams, type_column=bound.type_column, params=bound.params)
+    if prepared.types is not None:
+        prepared.types.look_at(prepared.opened[0])
+        prepared.warn_of_types()
 
 
-def columns_of(name: str, stream: Input, embedded: bool, here: bool) -> pa.Schema | None:
+def described(stream: Input, data: Any, on_bad_row: str | None = None) -> Stream:
+    """The stream with its data; a bounded run sorts it. Tables, which have types, are those of Spark or without rows."""
+    said: dict[str, Any] = {}
+    if isinstance(data, Files):
+        said = {"schema": stream.schema, "csv": stream.csv, "on_bad_row": on_bad_row or stream.on_bad_row}
+    return Stream(data, time=stream.time, lateness=stream.lateness, id=stream.id, unit=stream.unit, sort=True, **said)
+
+
+def columns_of(name: str, stream: Input, embedded: bool, here: bool, on_bad_row: str | None = None) -> pa.Schema | None:
     """The columns of a stream as far as they are known without Spark: those of files on this machine, or the declared ones."""
     files = files_of(stream, here)
     if files is not None and (embedded or (plainly_read(stream) and not _has_partitions(files))):
-        schema = open_stream(name, described(stream, files)).data.schema
+        schema = open_stream(name, described(stream, files, on_bad_row)).data.schema
         # Spark refuses nanoseconds in Parquet, or takes them for integers: its settings decide.
         return schema if embedded or not any("[ns" in str(field.type) for field in schema) else None
+    return declared_columns(stream)
+
+
+def declared_columns(stream: Input) -> pa.Schema | None:
+    """The declared types; None if there are none, or only Spark knows them."""
     try:
         return None if stream.schema is None else ddl.arrow_schema(stream.schema)
     except ValueError:
@@ -144,11 +175,7 @@ def files_of(stream: Input, here: bool) -> Files | None:
     paths = [local_path(path, here) for path in stream.all_paths]
     if stream.format not in FILE_FORMATS or not paths or None in paths:
         return None
-    try:
-        schema = None if stream.schema is None else ddl.arrow_schema(stream.schema)
-    except ValueError:
-        return None
-    return Files(tuple([path for path in paths if path is not None]), FILE_FORMATS[stream.format], schema)
+    return Files(tuple([path for path in paths if path is not None]), FILE_FORMATS[stream.format])
 
 
 def located(path: str, folder: str, embedded: bool) -> str:
@@ -194,6 +221,7 @@ class _Checker:
         self.embedded = embedded
         self.here = here
         self.found = found
+        self.is_misdeclared = False  # is something said of a stream's files with which they cannot be read?
 
     def note(self, code: str, message: str, place: Place, *help: str) -> None:
         self.found.append(finding(self.pipeline.source, code, message, place, *help))
@@ -220,9 +248,23 @@ class _Checker:
             try:
                 ddl.arrow_schema(stream.schema)
             except ValueError as error:
+                self.is_misdeclared = True
                 self.note("K603", f"the schema cannot be read: {error}", (*place, "schema"), "write `column TYPE, column TYPE`")
+        self.check_csv(stream, place)
         paths = tuple([located(path, self.pipeline.folder, self.embedded) for path in stream.all_paths])
         return replace(stream, path=None, paths=paths)
+
+    def check_csv(self, stream: Input, place: Place) -> None:
+        if stream.csv is None:
+            return
+        if stream.format != "csv":
+            self.is_misdeclared = True
+            self.note("K603", f"`csv` is for CSV files, but the format is `{stream.format}`", (*place, "csv"), "leave it out")
+        try:
+            csv_options(stream.csv, "")
+        except DataError as error:
+            self.is_misdeclared = True
+            self.note("K603", error.diagnostics[0].message, (*place, "csv"), *error.diagnostics[0].help)
 
     def check_declared(self, inputs: Sequence[str]) -> None:
         declared = self.pipeline.streams
@@ -264,6 +306,8 @@ class _Checker:
             for option, value in part.options.items():
                 if isinstance(part, Sink) or (option.lower(), value.lower()) not in ALWAYS:
                     without = "leave it out, or run without `--embedded`"
+                    if isinstance(part, Input) and part.format == "csv" and option.lower() in OURS:
+                        without = f"write `csv = {{ {OURS[option.lower()].format(value)} }}`, which works with and without Spark"
                     self.note("K607", f"the option `{option}` needs Spark", (*place, "options", option), without)
             paths = part.all_paths if isinstance(part, Input) else [part.path or ""]
             if remote := next((path for path in paths if URI.match(path)), None):

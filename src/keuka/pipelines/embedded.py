@@ -15,9 +15,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from keuka.errors import DataError
+from keuka.events.rejection import count, in_columns, refused, rejected_schema, row_schema
 from keuka.events.sinks import writing
 from keuka.pipelines.checking import Bound, described, files_of
-from keuka.pipelines.rejection import REASON, STREAM, Counts, Watch, count, refused, rejected_schema
 from keuka.pipelines.staging import Staging, make_directory, staging
 from keuka.pipelines.values import (
     CONSOLE,
@@ -55,17 +55,16 @@ class Shown:
 
 def run(bound: Bound, on_progress: Callable[[Progress], None] | None) -> Report:
     began = time.perf_counter()
-    streams = {name: described(stream, files_of(stream, here=True)) for name, stream in bound.streams.items()}
+    reject = "reject" if bound.has_sink(REJECTED) else None  # such a sink is for the bad rows of all streams
+    streams = {name: described(stream, files_of(stream, here=True), reject) for name, stream in bound.streams.items()}
     prepared = prepare(bound.query, streams, type_column=bound.type_column, params=bound.params, outputs=bound.outputs)
+    rejections = prepared.rejections
+    # Streams that reject rows are counted already.
+    opened = tuple([stream if stream.rejects else rejections.watch(stream) for stream in prepared.opened])
     with _sinks(bound, _schemas(prepared, bound)) as sinks:
-        counts: dict[str, Counts] = {}
-        schema = rejected_schema([stream.data.schema for stream in prepared.opened])
-
-        def keep(stream: str, rows: pa.RecordBatch, reasons: pa.Array) -> None:
-            sinks.write(REJECTED, _rejected(stream, rows, reasons, schema))
-
-        watch = Watch(counts, keep if bound.has_sink(REJECTED) else None)
-        opened = tuple([watch.watched(stream) for stream in prepared.opened])
+        schema = rejected_schema([row_schema(stream) for stream in prepared.opened])
+        if bound.has_sink(REJECTED):
+            rejections.keep = lambda stream, rows: sinks.write(REJECTED, in_columns(rows, schema))
         matches = dict.fromkeys(bound.outputs, 0)
         try:
             for batch in run_tables(prepared.tables, opened, on_progress=_reporting(prepared, on_progress), limits=bound.limits):
@@ -74,12 +73,15 @@ def run(bound: Bound, on_progress: Callable[[Progress], None] | None) -> Report:
         except DataError as error:
             if error.code not in ("K502", "K503"):
                 raise
-            raise refused({stream.name: count(stream) for stream in prepared.opened}) or error from None
+            raise refused({stream.name: count(stream) for stream in prepared.opened if not stream.rejects}) or error from None
+        prepared.warn_of_types()
         seconds = time.perf_counter() - began
-        read = {name: n.n_read for name, n in counts.items()}
-        rejected = {name: n.n_rejected for name, n in counts.items()}
+        read = {name: n.n_read for name, n in rejections.counts.items()}
+        rejected = {name: n.n_rejected for name, n in rejections.counts.items()}
         for batch in metrics_table(read, rejected, matches, seconds).to_batches():
             sinks.write(METRICS, batch)
+    if not bound.has_sink(REJECTED):
+        rejections.warn()
     return Report(read, rejected, matches, seconds, {of: shown.result() for of, shown in sinks.shown.items()})
 
 
@@ -93,28 +95,8 @@ def _reporting(prepared: Prepared, on_progress: Callable[[Progress], None] | Non
 
 def _schemas(prepared: Prepared, bound: Bound) -> dict[str, pa.Schema]:
     """The columns of everything that a sink can be of."""
-    rejected = rejected_schema([stream.data.schema for stream in prepared.opened])
+    rejected = rejected_schema([row_schema(stream) for stream in prepared.opened])
     return {name: prepared.schema(name) for name in bound.outputs} | {REJECTED: rejected, LATE: rejected, METRICS: METRICS_SCHEMA}
-
-
-def _rejected(stream: str, rows: pa.RecordBatch, reasons: pa.Array, schema: pa.Schema) -> pa.RecordBatch:
-    """Rows of one stream with the columns of all."""
-    columns = []
-    for column in schema:
-        if column.name in rows.schema.names:
-            columns.append(_as(rows.column(column.name), column.type))
-        else:
-            columns.append(pa.nulls(rows.num_rows, column.type))
-    columns[schema.get_field_index(STREAM)] = pa.array([stream] * rows.num_rows, pa.string())
-    columns[schema.get_field_index(REASON)] = reasons
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _as(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Text where another stream has another type; also types without an Arrow cast have a Python one."""
-    if column.type.equals(wanted):
-        return column
-    return pa.array([None if value is None else str(value) for value in column.to_pylist()], wanted)
 
 
 @dataclass(frozen=True)

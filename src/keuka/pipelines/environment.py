@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from keuka.diagnostics import HIDDEN, SECRET_NAME, Diagnostic, SourceText, Span, hide_credentials
 from keuka.errors import KeukaError, unexpected
-from keuka.pipelines import ddl
+from keuka.events import ddl
 from keuka.pipelines.places import Place, finding
 
 if TYPE_CHECKING:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from keuka.errors import DataError
+from keuka.events.declarations import ON_BAD_ROW
+from keuka.events.text_values import Csv
 from keuka.run.limits import memory_bytes
 
 # What a field holds, in words, and the value it becomes; a ValueError if it is of another kind.
@@ -74,6 +76,19 @@ def _options(value: Any) -> dict[str, str]:
     return options
 
 
+def _csv(value: Any) -> Any:
+    """A Csv, or its fields. What they mean is checked with the pipeline: texts may hold variables."""
+    if not isinstance(value, Csv | Mapping):
+        raise ValueError
+    return value if isinstance(value, Csv) else dict(value)
+
+
+def _on_bad_row(value: Any) -> str:
+    if value not in ON_BAD_ROW:
+        raise ValueError
+    return str(value)
+
+
 def _table(value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise ValueError
@@ -96,6 +111,8 @@ INPUT: dict[str, Kind] = {
     "lateness": ('a text such as "5 s", or a whole number of ticks', _lateness),
     "id": TEXT,
     "type_column": TEXT,
+    "csv": ("a table of options such as `separator`", _csv),
+    "on_bad_row": ('"error" or "reject"', _on_bad_row),
 }
 QUERIES: dict[str, Kind] = {
     "text": TEXT,

@@ -12,11 +12,11 @@ import pyarrow as pa
 from keuka.diagnostics import Diagnostic, SourceText
 from keuka.errors import KeukaError, PipelineError
 from keuka.pipelines import embedded as in_process
-from keuka.pipelines.checking import Bound, as_error, bind, columns_of, empty_tables, located, outputs_of, staged_path
+from keuka.pipelines.checking import Bound, as_error, bind, columns_of, empty_tables, located, outputs_of, staged_path, warn_of_types
 from keuka.pipelines.environment import Secrets, filled_in
 from keuka.pipelines.file import read
 from keuka.pipelines.staging import recover
-from keuka.pipelines.values import Input, Progress, Queries, Report, Sink, SparkSettings
+from keuka.pipelines.values import REJECTED, Input, Progress, Queries, Report, Sink, SparkSettings
 from keuka.query import check_limits
 from keuka.run.limits import Limits
 from keuka.spark import no_pyspark
@@ -70,7 +70,9 @@ class Pipeline:
         filled, secrets = filled_in(self, found)
         with secrets.kept():
             here = filled._is_here(embedded, None)
-            return _checked(filled, bind(filled, embedded, here, found), embedded, here, found)[1]
+            bound, outputs = _checked(filled, bind(filled, embedded, here, found), embedded, here, found)
+            warn_of_types(bound, here)
+            return outputs
 
     def run(
         self,
@@ -142,9 +144,10 @@ def _checked(
 def _columns(bound: Bound, embedded: bool, here: bool, found: list[Diagnostic]) -> dict[str, pa.Schema | None]:
     """The columns of every stream, as far as they are known without Spark; what is wrong is noted."""
     schemas: dict[str, pa.Schema | None] = {}
+    on_bad_row = "reject" if bound.has_sink(REJECTED) else None
     for name, stream in bound.streams.items():
         try:
-            schemas[name] = columns_of(name, stream, embedded, here)
+            schemas[name] = columns_of(name, stream, embedded, here, on_bad_row)
         except KeukaError as error:
             found.extend(error.diagnostics)
     return schemas

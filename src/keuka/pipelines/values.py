@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from keuka.diagnostics import Diagnostic
 from keuka.errors import PipelineError
+from keuka.events.text_values import Csv
 from keuka.pipelines.kinds import INPUT, QUERIES, SINK, SPARK, Kind
 
 REJECTED, LATE, METRICS = "rejected", "late", "metrics"
@@ -46,6 +47,8 @@ class Input:
     format: "parquet", "csv", "json", "arrow" (without Spark only), or any format that Spark can read.
     path, paths: files, directories or patterns. schema: columns and types, as in `ts TIMESTAMP, name STRING`.
     type_column: the column that says which stream each row belongs to, where one table holds the events of all.
+    csv: how CSV files are written: a `keuka.Csv`, or a dict such as `{"separator": ";"}`.
+    on_bad_row: "error", or "reject" to go on without rows that cannot be events.
     """
 
     format: str
@@ -58,6 +61,8 @@ class Input:
     lateness: str | int | None = None
     id: str | None = None
     type_column: str | None = None
+    csv: Csv | None = None
+    on_bad_row: str | None = None
 
     def __post_init__(self) -> None:
         _convert(self, INPUT)

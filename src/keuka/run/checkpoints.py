@@ -11,7 +11,7 @@ import json
 import struct
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -21,6 +21,7 @@ from keuka.diagnostics import SURROGATE
 from keuka.errors import DataError, data_error
 from keuka.events.delivery import QUERY, QUERY_TYPE
 from keuka.events.frontiers import BEGINNING, INFINITE
+from keuka.languages.parameters import elements
 from keuka.schema import Type, attribute_of
 
 VERSION = 1
@@ -66,6 +67,15 @@ class StreamState:
     late: pa.Table
 
 
+@dataclass(frozen=True)
+class TypesState:
+    """The column of types of the one stream of all events, and the types that came so far."""
+
+    column: str
+    stream: str
+    seen: tuple[str, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
     time: int  # every event with a smaller end was processed
@@ -74,6 +84,7 @@ class Checkpoint:
     streams: tuple[StreamState, ...]
     kernel: tuple[tuple[str, pa.Table], ...]  # the runner's sections (`state.py`)
     found: tuple[pa.Table, ...]  # matches that were not delivered yet
+    types: TypesState | None = None
 
 
 def to_bytes(checkpoint: Checkpoint) -> bytes:
@@ -107,6 +118,7 @@ def from_bytes(data: bytes) -> Checkpoint:
             [(name.removeprefix(_KERNEL), _table(name, content)) for name, content in sections.items() if name.startswith(_KERNEL)]
         ),
         found=tuple([_found(name, content) for name, content in sections.items() if name.startswith("found/")]),
+        types=_types(facts),
     )
 
 
@@ -128,7 +140,18 @@ def _facts(checkpoint: Checkpoint) -> dict[str, Any]:
             for rule in checkpoint.rules
         ],
         "streams": [{name: getattr(stream, name) for name in _STREAM} for stream in checkpoint.streams],
+        **({} if checkpoint.types is None else {"types": asdict(checkpoint.types)}),
     }
+
+
+def _types(facts: Any) -> TypesState | None:
+    """Older snapshots know of no types."""
+    if "types" not in facts:
+        return None
+    types = _fact(facts, "types")
+    seen = _list(types, "seen")
+    require(_are_texts(seen), "the types of events are none")
+    return TypesState(_text(types, "column"), _text(types, "stream"), tuple(seen))
 
 
 def _rule(facts: Any, tables: bytes) -> RuleState:
@@ -312,6 +335,9 @@ def _with_names(schema: pa.Schema) -> pa.Schema:
 
 def _written(value: Any) -> list[Any]:
     """A parameter as its kind and something JSON has."""
+    several = elements(value)
+    if several is not None:
+        return ["list", [_written(element) for element in several]]
     if hasattr(value, "dtype") and hasattr(value, "item"):  # of numpy; its times must not become numbers of nanoseconds
         value = (value.astype(f"{value.dtype.kind}8[us]") if value.dtype.kind in "mM" else value).item()
     if isinstance(value, datetime) and value != value:  # pandas' NaT
@@ -328,6 +354,9 @@ def _read(written: Any) -> object:
     kind, value = written
     if kind == "plain":
         return value
+    if kind == "list":
+        require(isinstance(value, list) and all(isinstance(e, list) and e[:1] != ["list"] for e in value), "a parameter is no list")
+        return [_read(element) for element in value]
     known: dict[str, Callable[[Any], object]] = {
         "datetime": datetime.fromisoformat,
         "date": date.fromisoformat,

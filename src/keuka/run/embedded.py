@@ -23,6 +23,7 @@ from keuka.events.files import BATCH_ROWS
 from keuka.events.order import EventBatch, common_axis, in_order
 from keuka.events.sources import OpenStream
 from keuka.kernel.bytecode import Op
+from keuka.kernel.functions import CHANGE_STRINGS
 from keuka.kernel.machine import OutOfRoom, OutOfTime
 from keuka.run import limits as told
 from keuka.run.limits import STEP_ROOM, Limits
@@ -34,7 +35,7 @@ from keuka.schema import MAX_TICK, TimeAxis
 MANY_MATCHES = 500_000
 FEWEST_ROWS, MOST_ROWS = 4_096, 32_768
 
-MAKE_TEXT = [int(op) for op in (Op.LOWER, Op.UPPER, Op.SUBSTRING, Op.CONCAT)]
+MAKE_TEXT = [int(op) for op in (Op.LOWER, Op.UPPER, Op.SUBSTRING, Op.CONCAT)]  # and the functions CHANGE_STRINGS
 
 log = logging.getLogger("keuka")
 
@@ -168,8 +169,9 @@ def can_divide(tables: Tables) -> bool:
     if tables.partition is None:
         log.warning("the query has no key by which its events could be divided; it runs on one thread")
         return False
-    if np.isin(tables.arrays["code"][:, 0], MAKE_TEXT).any():
-        log.warning("the query makes text (concat, lower, upper, substring); it runs on one thread")
+    op, function = tables.arrays["code"][:, 0], tables.arrays["code"][:, 4]
+    if (np.isin(op, MAKE_TEXT) | ((op == Op.FUNCTION) & np.isin(function, CHANGE_STRINGS))).any():
+        log.warning("the query makes or searches text (concat, lower, upper, substring, trim, cast, regexp_like); it runs on one thread")
         return False
     return True
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from keuka.automaton.tables import OutputColumns, Tables
+from keuka.diagnostics import Span
 from keuka.errors import KeukaError
 from keuka.events.clocks import show_time, time_of
 from keuka.events.columns import Int64Array
@@ -26,10 +27,11 @@ from keuka.events.intake import Intake, RowsRead
 from keuka.events.matches import result_schema
 from keuka.events.order import common_axis
 from keuka.events.sources import OpenStream
+from keuka.events.types_seen import LiveTypes
 from keuka.kernel.machine import OutOfRoom
 from keuka.kernel.stacks import MATCH_CHUNK
 from keuka.run import limits
-from keuka.run.embedded import FEWEST_ROWS, MOST_ROWS, last_end, next_rows
+from keuka.run.embedded import FEWEST_ROWS, MOST_ROWS, next_rows
 from keuka.run.runner import MatchBatch, Runner, Usage
 from keuka.schema import Meaning, StreamType, TimeAxis
 
@@ -51,6 +53,7 @@ class LoadedRule:
     axis: TimeAxis  # the clock of its results
     names: dict[str, str]  # by output: what `_query` says of its matches
     published: dict[str, Meaning]  # the outputs that other rules can read
+    types: Mapping[str, Span | None]  # with a type column, the types that it reads, and where
 
     def schema(self, output: OutputColumns) -> pa.Schema:
         """The columns of its results."""
@@ -96,8 +99,10 @@ class LiveStream:
     @property
     def n_bytes(self) -> int:
         """About how much its waiting and late rows take."""
-        n_late = sum([batch.num_rows for batch in self.late])
-        return int((self.arrivals.n_held + n_late) * self.intake.row_bytes)
+        n_rows = self.arrivals.n_held
+        if self.late:
+            n_rows += sum([batch.num_rows for batch in self.late])
+        return int(n_rows * self.intake.row_bytes)
 
     def counters(self) -> dict[str, int]:
         n_rows, n_held = self.intake.n_rows, self.arrivals.n_held
@@ -126,6 +131,7 @@ class Live:
         self.is_torn = False  # a stream or a rule is only half there, so that its coming cannot be undone
         self.failure: str | None = None  # what ended a call in the middle
         self.is_closed = False
+        self.types: LiveTypes | None = None  # where one stream has the events of all types
         self._readers: Counter[str] = Counter()  # how many rules read an input stream
         self._read: list[LiveStream] = []  # the streams among them that are known
         self._expected: dict[str, float] = {}  # when a rule first asked for a stream
@@ -250,10 +256,14 @@ class Live:
         # All before the first is changed: a value that does not fit must leave everything as it was.
         converted = {}
         for name, names in wanted.items():
-            converted[name] = self.streams[name].intake.converted(self.streams[name].arrivals.runs, names)
+            intake, runs = self.streams[name].intake, self.streams[name].arrivals.runs
+            for batch in runs:
+                intake.check_fields(batch.table, batch.rows, self.runner.fields(name))
+            converted[name] = intake.converted(runs, names)
         for name, runs in converted.items():
             self.streams[name].arrivals.runs = runs
             self.streams[name].intake.want(wanted[name])
+            self.streams[name].intake.fields = self.runner.fields(name)
         self._wanted = wanted
 
     def usage(self, name: str) -> Usage:
@@ -342,7 +352,7 @@ class Live:
         K518 if more memory is held than allowed, by what waits or by matches; what was not processed then still waits.
         """
         self.is_in_doubt = True
-        if self._are_too_many():  # what was found goes first
+        if self.delivery.n_found and self._are_too_many(()):  # what was found goes first
             raise limits.too_many_matches(self.n_matches, self.memory_limit)
         # A stream that a new rule reads, or one that was idle, may be behind: time never goes back.
         frontier = max(self.frontier() if frontier is None else frontier, self.frontiers.time)
@@ -353,6 +363,8 @@ class Live:
                 n_found = self._go_on()
                 self._n_rows = min(next_rows(self._n_rows, n_found), MOST_ROWS)
                 self._check_kernel_memory()
+                if self.frontiers.time == frontier:
+                    break  # a step does all there is to be done up to the time at its end
         except OutOfRoom:  # the step stays in the middle, and with it the engine in doubt
             raise limits.out_of_memory_within(self.memory_limit, self._used()) from None
         self._n_waiting = self._waiting_bytes()
@@ -368,7 +380,7 @@ class Live:
         """The next step, unless one is in the middle; False if time has come to the frontier."""
         if self._going is None and self.runner is not None:
             if step := self.frontiers.step(frontier, self._wanted, self._n_rows):
-                self._going = self.runner.process(step, last_end(step), self._room())
+                self._going = self.runner.process(step, self.frontiers.time - 1, self._room())
             elif self.runner.has_work(frontier - 1):
                 self._going = self.runner.process({}, frontier - 1, self._room())
         elif self._going is None:
@@ -382,15 +394,18 @@ class Live:
         found: list[MatchBatch] = []  # of all turns, because rules take theirs one after the other
         for batches in self._going:
             found += batches
-            if self._are_too_many(found):
+            if found and self._are_too_many(found):
                 self._collect(found)
                 raise limits.too_many_matches(self.n_matches, self.memory_limit)
         self._going = None
         return self._collect(found)
 
-    def _are_too_many(self, found: Sequence[MatchBatch] = ()) -> bool:
+    def _are_too_many(self, found: Sequence[MatchBatch]) -> bool:
         """Do matches that were not taken hold more than allowed? So many that a call would return anyway are always allowed."""
-        if self.delivery.n_found + sum([batch.rows.num_rows for batch in found]) < MATCH_CHUNK:
+        n_rows = self.delivery.n_found
+        for batch in found:
+            n_rows += batch.rows.num_rows
+        if n_rows < MATCH_CHUNK:
             return False
         return self.delivery.n_bytes + sum([about_bytes(batch.rows) for batch in found]) > self.memory_limit
 
@@ -432,7 +447,10 @@ class Live:
         return self._kernel_bytes + self._waiting_bytes()
 
     def _waiting_bytes(self) -> int:
-        return sum([live.n_bytes for live in self.streams.values()])
+        n_bytes = 0
+        for live in self.streams.values():
+            n_bytes += live.n_bytes
+        return n_bytes
 
     def _room(self) -> int:
         """What the next step may take of memory."""

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from keuka.automaton.assembler import AS_DECIMAL
 from keuka.automaton.tables import TYPE_CODES, OutputColumns, SourceColumns, Tables, damaged_tables
 from keuka.errors import KeukaError, data_error
 from keuka.events.carried import CarriedColumn, check_type
@@ -28,7 +29,7 @@ from keuka.events.matches import result_schema
 from keuka.events.order import EventBatch
 from keuka.events.sources import OpenStream
 from keuka.kernel import batches, groups, upkeep
-from keuka.kernel.arrow import Words, record_batch
+from keuka.kernel.arrow import Words, match_batch
 from keuka.kernel.forest import Forest
 from keuka.kernel.machine import UNLIMITED, Machine, Overflow
 from keuka.schema import Attribute, Schema, TimeAxis, Type
@@ -161,9 +162,9 @@ class Runner:
             schema = self._published[source.name]
         else:
             schema = Schema(())
-        types = {attribute.name: TYPE_CODES[attribute.type] for attribute in schema.attributes}
         for name, type_ in zip(source.columns, source.types, strict=True):
-            if types.get(name) != TYPE_CODES[type_]:
+            attribute = schema.find(name)
+            if attribute is None or TYPE_CODES[attribute.type] != TYPE_CODES[type_]:
                 raise damaged_tables(f"they are for a stream `{source.name}` with other columns")
 
     def _add_carrier(self, stream: str, column: str) -> None:
@@ -192,20 +193,25 @@ class Runner:
         del self.forest.published[name], self._published[name]
 
     def _attribute(self, stream: str, name: str) -> Attribute:
-        schema = self.streams[stream].type.schema
-        index = schema.index(name)
-        assert index is not None
-        return schema[index]
+        return self.streams[stream].attribute(name)
 
     def columns(self) -> dict[str, tuple[str, ...]]:
-        """What to read of each stream now: what queries need, or everything if events must be identified by their content."""
+        """What to read of each stream now: what queries need, or everything if events must be identified by their content.
+
+        Of structs all is read; `EventBatch.column` takes their fields.
+        """
         wanted = {}
         for name, stream in self.streams.items():
-            columns = [column for _, column in self.forest.source_columns(name)]
+            columns = [stream.root(column) for _, column in self.forest.source_columns(name)]
             if self.forest.tracking:
                 columns += stream.type.schema.names if stream.id is None else (stream.id,)
             wanted[name] = tuple(dict.fromkeys(columns))
         return wanted
+
+    def fields(self, stream: str) -> tuple[str, ...]:
+        """The fields of structs that queries read of a stream."""
+        own = self.streams[stream]
+        return tuple([column for _, column in self.forest.source_columns(stream) if own.root(column) != column])
 
     def usage(self, query: str) -> Usage:
         states, sequences = self.forest.states_of(query), self.forest.sequences_of(query)
@@ -274,8 +280,9 @@ class Runner:
 
         `room`: what the step may take of memory. OutOfRoom, and OutOfTime after the deadline, leave it in the middle.
         """
+        n_machines = len(self.machines)
         for machine in self.machines:
-            machine.room = room // len(self.machines)
+            machine.room = room // n_machines
         inputs = {}
         for name, batch in step.items():
             source = self.forest.source(name)
@@ -338,15 +345,15 @@ class Runner:
         words = Words(batch.pieces, wanted.words)
         columns = []
         for number, column_name, type_ in wanted.others if not words.left else wanted.others_and(words.left):
-            column = batch.column(column_name)
-            if type_ is Type.OTHER:
-                values, flags = self._carry(self.carriers[name, column_name], first, column), None
-            else:
-                try:
+            try:
+                column = batch.column(column_name)
+                if type_ is Type.OTHER:
+                    values, flags = self._carry(self.carriers[name, column_name], first, column), None
+                else:
                     values, valid = self._to_kernel(column, type_)
-                except UnfitError as unfit:
-                    raise self.streams[name].unfit(unfit, batch.rows, column_name) from None
-                flags = None if valid is None else _inverted(valid)
+                    flags = None if valid is None else _inverted(valid)
+            except UnfitError as unfit:
+                raise self.streams[name].unfit(unfit, batch.rows, column_name) from None
             columns.append((number, values, flags))
         numbers = None
         if self.forest.tracking:
@@ -362,9 +369,10 @@ class Runner:
             columns = [(number, name, self._attribute(stream, name).type) for number, name in self.forest.source_columns(stream)]
             # All batches of a stream have the same columns in the same order.
             schema = batch.pieces[0][0].batch.schema
-            words = [(number, schema.get_field_index(name)) for number, name, type_ in columns if type_ in _WORDS]
+            plain = [column for column in columns if column[2] in _WORDS and column[1] in schema.names]
+            words = [(number, schema.get_field_index(name)) for number, name, _ in plain]
             assert all(schema.field(index).type.bit_width == 64 for _, index in words), "columns are in their canonical types here"
-            self._wanted[stream] = _Wanted(words, [column for column in columns if column[2] not in _WORDS], columns)
+            self._wanted[stream] = _Wanted(words, [column for column in columns if column not in plain], columns)
         return self._wanted[stream]
 
     def _carry(self, carrier: int, first: int, column: pa.Array) -> Int64Array:
@@ -392,9 +400,12 @@ class Runner:
 
     def _matches(self) -> list[MatchBatch]:
         """The matches of all outputs by end, those of one end by start; in more than one batch if there are 2 GB of a column."""
-        matches = []
-        touched = [stream for machine in self.machines for stream in machine.touched_streams()]
-        for stream in sorted(touched) if len(self.machines) == 1 else sorted(set(touched)):
+        matches: list[MatchBatch] = []
+        if len(self.machines) == 1:
+            touched = self.machines[0].touched_streams()
+        else:
+            touched = {stream for machine in self.machines for stream in machine.touched_streams()}
+        for stream in sorted(touched):
             if stream not in self._outputs:
                 continue
             found = _output(self.machines, stream)
@@ -414,16 +425,19 @@ class Runner:
         return [batch for half in halves for batch in self._batches(output, found.chosen(half))]
 
     def _batch(self, output: _Output, found: _Found) -> pa.RecordBatch:
-        starts, ends, *columns = found.words
-        columns += [starts, ends]
+        n_columns = len(found.flags)
+        arrays: dict[int, pa.Array] = {}
         for i, attribute in output.to_convert:
-            columns[i] = self._column(columns[i], found.flags[i] if i < len(found.flags) else None, attribute)
+            is_time = i >= n_columns
+            words = found.words[i - n_columns if is_time else i + 2]
+            arrays[i] = self._column(words, None if is_time else found.flags[i], attribute)
         for i, flags in enumerate(found.flags):
-            if flags is not None and not isinstance(columns[i], pa.Array):
-                columns[i] = self._column(columns[i], flags, output.columns.schema.attributes[i])
+            if flags is not None and i not in arrays:
+                arrays[i] = self._column(found.words[i + 2], flags, output.columns.schema.attributes[i])
         if output.tracks:
-            columns += self.contributors.columns(output.columns.fingerprint, self._leaves(found), self.forest.names)
-        return record_batch(columns, len(found), output.schema)
+            others = self.contributors.columns(output.columns.fingerprint, self._leaves(found), self.forest.names)
+            arrays |= enumerate(others, n_columns + 2)
+        return match_batch(found.words, arrays, output.schema)
 
     def _leaves(self, found: _Found) -> Leaves:
         """The source events behind matches. Every machine has its own nodes."""
@@ -527,10 +541,12 @@ class Runner:
             query, _, part = name.partition("#")
             whose = f"a subquery of `{query}`" if part else f"`{query}`"
             where = f"an event of {whose} that ends at {show_time(tick, self.axis)}"
+        text = self.forest.fallible[program]
+        room = "the 18 digits of a decimal" if text.endswith(AS_DECIMAL) else "64 bits"
         return data_error(
             "K507",
-            f"the result of {self.forest.fallible[program]} does not fit into 64 bits",
-            "make one operand a decimal number (for example `1.0 * a`) to calculate in floating point",
+            f"the result of {text.removesuffix(AS_DECIMAL)} does not fit into {room}",
+            "make one operand a double (for example `1.0 * a`) to calculate in floating point",
             where=where,
         )
 

@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from keuka.events.carried import CarriedColumn
-from keuka.events.columns import ByteArray, Int64Array, from_kernel, string_layout, text_pieces, validity
+from keuka.events.columns import ByteArray, Int64Array, canonical, from_kernel, string_layout, text_pieces, to_kernel, validity
 from keuka.kernel import upkeep
 from keuka.run.runner import CARRIED_NUMBER, CARRIER_SHIFT, Runner
-from keuka.schema import Attribute, Type
+from keuka.schema import Attribute, Type, attribute_of
 
 Sections = list[tuple[str, pa.Table]]
 
@@ -252,12 +252,21 @@ def _has_key(runner: Runner, state: int, rows: Int64Array, keys: pa.StructArray)
     slots = runner.forest.key_slots[state]
     _require(len(slots) == keys.type.num_fields, "the queries have no common key of that many components")
     columns = [_slot_column(runner, rows, slot, layout) for slot in slots]
-    wanted = [_as_key(keys.field(i).cast(column.type)) for i, column in enumerate(columns)]
+    wanted = [_as_key(_in_slots(keys.field(i)).cast(column.type)) for i, column in enumerate(columns)]
     if len(columns) == 1:
         found: npt.NDArray[np.bool_] = pc.is_in(_as_key(columns[0]), value_set=wanted[0]).to_numpy(zero_copy_only=False)
         return found
     chosen = set(_tuples(wanted))
     return np.array([key in chosen for key in _tuples([_as_key(column) for column in columns])], bool)
+
+
+def _in_slots(keys: pa.Array) -> pa.Array:
+    """Keys as slots hold them: decimals and dates are integers there."""
+    type_ = attribute_of("", keys.type).type
+    if type_ not in (Type.DECIMAL, Type.DATE):
+        return keys
+    values, valid = to_kernel(canonical(keys, attribute_of("", keys.type)), type_, lambda *layout: np.empty(0, np.int64))
+    return pa.array(values, mask=None if valid is None else valid == 0)
 
 
 def _as_key(column: pa.Array) -> pa.Array:
@@ -310,9 +319,8 @@ def _is_keyed(runner: Runner, number: int, component: int) -> bool:
 def _stack_has_key(runner: Runner, number: int, component: int, rows: Int64Array, keys: pa.StructArray) -> npt.NDArray[np.bool_]:
     _require(_is_keyed(runner, number, component) and keys.type.num_fields == 1, "a sequence has no key of that many components")
     column = _stack_key(runner, number, rows)
-    found: npt.NDArray[np.bool_] = pc.is_in(_as_key(column), value_set=_as_key(keys.field(0).cast(column.type))).to_numpy(
-        zero_copy_only=False
-    )
+    wanted = _as_key(_in_slots(keys.field(0)).cast(column.type))
+    found: npt.NDArray[np.bool_] = pc.is_in(_as_key(column), value_set=wanted).to_numpy(zero_copy_only=False)
     return found
 
 

@@ -24,7 +24,7 @@ from keuka.plan.planner import Plan, demands
 from keuka.run.interpreter import Epoch, Interpreter, UnfitValueError, interpreters
 from keuka.run.trace_key import Choice, Mask, choose
 from keuka.run.trace_text import Report
-from keuka.schema import Attribute, Type
+from keuka.schema import Attribute, Schema, Type
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,7 @@ def trace(plan: Plan, opened: Sequence[OpenStream], key: object, limit: int) -> 
     inputs = [by_name[source.stream] for source in plan.sources]
     choice = choose(plan.partition, inputs, key)
     wanted = demands(plan)
+    schemas = {source.stream: source.schema for source in plan.sources}
     automata = _automata(plan)
     machines = interpreters(automata)
     report = Report(plan, automata, common_axis(inputs), f"{plan.outputs[0][0]}{choice}")
@@ -63,12 +64,12 @@ def trace(plan: Plan, opened: Sequence[OpenStream], key: object, limit: int) -> 
         return any(contributor in shown for contributor in event.contributors)
 
     n_more = 0
-    for step in in_order(inputs, {s.name: _columns(s, wanted[s.name], choice) for s in inputs}):
+    for step in in_order(inputs, {s.name: _columns(s, schemas[s.name], wanted[s.name], choice) for s in inputs}):
         masks = {name: choice.mask(name, batch) for name, batch in step.items()}
         n_more += sum([int(mask.sum()) for mask in masks.values()])
         if report.n_events >= limit:
             continue
-        arrivals = [a for name, batch in step.items() for a in _arrivals(by_name[name], batch, wanted[name], masks[name], choice.divides)]
+        arrivals = [a for name, batch in step.items() for a in _arrivals(schemas[name], batch, wanted[name], masks[name], choice.divides)]
         for epoch in _epochs(arrivals):
             chosen = [arrival.event.contributors[0] for arrival in epoch if arrival.chosen]
             shown.update(chosen)
@@ -121,15 +122,15 @@ def _process(machines: Mapping[str, Interpreter], arrivals: list[Arrival], repor
     return failed is None
 
 
-def _columns(stream: OpenStream, wanted: Sequence[int], choice: Choice) -> tuple[str, ...]:
+def _columns(stream: OpenStream, schema: Schema, wanted: Sequence[int], choice: Choice) -> tuple[str, ...]:
     """What to read of a stream: what the plan needs and what the choice looks at."""
-    names = [stream.type.schema[i].name for i in wanted]
-    return tuple(dict.fromkeys([*names, *[name for name, _ in choice.columns.get(stream.name, ())]]))
+    names = [schema[i].name for i in wanted]
+    return tuple(dict.fromkeys([stream.root(name) for name in (*names, *[name for name, _ in choice.columns.get(stream.name, ())])]))
 
 
-def _arrivals(stream: OpenStream, batch: EventBatch, wanted: Sequence[int], mask: Mask, only_chosen: bool) -> list[Arrival]:
-    """The events of a batch; columns that nobody reads are null in them."""
-    schema = stream.type.schema
+def _arrivals(schema: Schema, batch: EventBatch, wanted: Sequence[int], mask: Mask, only_chosen: bool) -> list[Arrival]:
+    """The events of a batch, with the attributes that the plan gives their source; columns that nobody reads are null in them."""
+    stream = batch.stream
     rows = np.flatnonzero(mask) if only_chosen else np.arange(len(batch))
     columns = {i: _values(batch.column(schema[i].name), schema[i], rows) for i in wanted}
     start, end = batch.start, batch.end
@@ -142,10 +143,10 @@ def _arrivals(stream: OpenStream, batch: EventBatch, wanted: Sequence[int], mask
 
 
 def _values(column: pa.Array, attribute: Attribute, rows: np.ndarray) -> list[Value]:
-    """The values as the algebra has them: times are microseconds. What Python has no value for is text."""
+    """The values as the algebra has them: times are microseconds, dates are days. What Python has no value for is text."""
     chosen = column.take(pa.array(rows))
-    if attribute.type is Type.TIMESTAMP:
-        return list(chosen.cast(pa.int64()).to_pylist())
+    if attribute.type in (Type.TIMESTAMP, Type.DATE):
+        return list(chosen.cast(pa.int64() if attribute.type is Type.TIMESTAMP else pa.int32()).to_pylist())
     try:
         return list(chosen.to_pylist())
     except (ArithmeticError, LookupError, ValueError):
