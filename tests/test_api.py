@@ -210,7 +210,9 @@ def test_runs_are_logged_under_keuka(caplog: pytest.LogCaptureFixture):
         ),
         (
             ROWS,
-            "error[K505]: the query reads 2 streams, `S`, `R`, but one was given\n = help: give a dict from stream name to data",
+            "error[K505]: the query reads 2 streams, `S`, `R`, but one was given\n"
+            " = help: give a dict from stream name to data\n"
+            " = help: if the table has the events of all, say which column names their streams: `type_column=`",
         ),
     ],
 )
@@ -237,7 +239,7 @@ def test_integer_overflow_names_stream_and_row():
     assert str(raised.value) == (
         "error[K507]: the result of `n * 4` does not fit into 64 bits\n"
         "  stream `S`, row 2\n"
-        " = help: make one operand a decimal number (for example `1.0 * a`) to calculate in floating point"
+        " = help: make one operand a double (for example `1.0 * a`) to calculate in floating point"
     )
 
 

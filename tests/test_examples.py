@@ -19,6 +19,7 @@ def test_the_demo_finds_every_planted_case_and_nothing_else_and_draws_a_match(tm
         "Shoplifting: 90 of 90 planted cases found, 0 false alarms",
         "Misplaced: 135 of 135 planted cases found, 0 false alarms",
         "Repeated-Overstay: 87 of 87 planted cases found, 0 false alarms",
+        "Rebound: 50 found; 40 forced sales that end in one were planted",
     ]
     assert "DoubleTop: 13 matches" in done.stdout
     assert (tmp_path / "out" / "demo" / "rebound.png").stat().st_size > 10_000

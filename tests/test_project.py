@@ -167,7 +167,7 @@ def run_python(block: Block, expected: str | None, names: dict[str, object], cap
     assert expected is None or same_output(expected, found), f"{block.place} prints\n{found}"
 
 
-PAGES = ("cel", "sase", "one_stream", "engine", "pipelines")
+PAGES = ("cel", "sase", "one_stream", "engine", "pipelines", "dirty_data")
 WITH_SPARK = pytest.param("docs/spark.md", marks=pytest.mark.xdist_group("spark"))
 
 

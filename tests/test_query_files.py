@@ -130,7 +130,7 @@ def test_the_old_spelling_of_a_path_gets_the_new_one(text: str, language: str | 
 
 
 def test_a_wrong_query_gets_no_advice_about_paths() -> None:
-    for text in ("SELECT", "SELECT n FRM S", "FROM S NEXT {a.b} S"):
+    for text in ("SELECT", "SELECT n FRM S", "FROM S NEXT {a..b} S"):
         assert "a path" not in message_of(lambda text=text: keuka.query(text))
 
 

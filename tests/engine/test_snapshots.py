@@ -118,9 +118,12 @@ def test_a_snapshot_keeps_rules_that_read_rules_and_rules_that_wait():
 def test_parameters_of_every_kind_survive():
     at = datetime.datetime(2024, 1, 31, 9, 30, tzinfo=datetime.UTC)
     minute, day = datetime.timedelta(minutes=1), datetime.date(2024, 1, 1)
-    params = {"a": 1, "b": 1.5, "c": "text", "d": True, "e": None, "f": at, "g": minute, "h": day}
+    params = {"a": 1, "b": 1.5, "c": "text", "d": True, "e": None, "f": at, "g": minute, "h": day, "i": [1, None, 2.5], "j": "1 min"}
     engine = keuka.Engine()
-    engine.add("SELECT :a AS a, :b AS b, :c AS c, :d AS d, n + :e AS e, :f AS f, :h AS h FROM FILTER {DUR < :g} (S)", params=params)
+    engine.add(
+        "SELECT :a AS a, :b AS b, :c AS c, :d AS d, n + :e AS e, :f AS f, :h AS h FROM FILTER {DUR < :g AND n IN :i AND DUR < :j} (S)",
+        params=params,
+    )
     resumed = keuka.Engine()
     resumed.restore(engine.snapshot())
     assert resumed.rules["rule_1"].spec.params == params
@@ -287,7 +290,9 @@ def changed(**facts: Any) -> bytes:
     [
         {"time": True}, {"time": 2**64}, {"rules": None}, {"streams": [1]}, {"rule_name": 1}, {"rule_texts": []}, {"rule_texts": [["a"]]},
         {"rule_outputs": []}, {"rule_n_matches": "1"}, {"rule_n_matches": -1}, {"rule_params": [1]}, {"rule_params": {"a": ["date", "x"]}},
-        {"rule_params": {"a": ["timedelta", [1e300]]}}, {"rule_params": {"a": 1}}, {"rule_language": "sql"}, {"rule_since": 2**63},
+        {"rule_params": {"a": ["timedelta", [1e300]]}}, {"rule_params": {"a": ["list", [["list", []]]]}},
+        {"rule_params": {"a": ["list", 1]}},
+        {"rule_params": {"a": 1}}, {"rule_language": "sql"}, {"rule_since": 2**63},
         {"rule_name": "\ud800"}, {"stream_name": 1.5}, {"stream_time": []}, {"stream_time": ["t", "t", "t"]}, {"stream_time": "t"},
         {"stream_wanted": ["z"]}, {"stream_n_rows": 2**63}, {"stream_frontier": None}, {"stream_id": 3},
     ],

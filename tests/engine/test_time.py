@@ -83,7 +83,7 @@ def test_times_in_a_zone_need_one_and_dates_are_midnight():
     assert len(zoned.advance("2024-01-31T11:29:59.999999+02:00")) == 0
     assert len(zoned.advance("2024-01-31T11:30+02:00")) == 1
     assert raised(lambda: zoned.advance("2024-01-31T11:30")).code == "K521"
-    local = keuka.Engine()
+    local = keuka.Engine(time="at")  # the integer beside the date could be the time, too
     local.add("SELECT n FROM S")
     local.push("S", [{"at": datetime.date(2024, 1, 31), "n": 1}])
     assert len(local.advance("2024-01-30T23:59")) == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from keuka.errors import EXPLANATIONS, DataError
-from keuka.events import files, text_formats
+from keuka.events import csv_format, files, json_format
 from keuka.events.order import common_axis, in_order
 from keuka.events.sources import Stream, open_stream
 
@@ -64,5 +64,5 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Text files are looked at and parsed in pieces of four kilobytes, so that a few hundred rows are many pieces."""
-    for module in (files, text_formats):
+    for module in (files, csv_format, json_format):
         monkeypatch.setattr(module, "BLOCK_BYTES", 4096)

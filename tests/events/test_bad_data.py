@@ -132,8 +132,8 @@ def test_a_lateness_that_is_no_duration(expect: Expect, lateness: Any) -> None:
         f"""
 error[K515]: lateness {lateness!r} is not a duration
   stream `S`
- = help: write it like '5 s', with a unit of `us`, `ms`, `msec`, `s`, `sec`, `second`, `seconds`, `min`, `minute`, `minutes`, `hour`, \
-`hours`, `day`, `days`, `week`, `weeks`, or give a timedelta or a number of ticks
+ = help: write it like '5 s', with a unit of `us`, `ms`, `msec`, `s`, `sec`, `second`, `seconds`, `min`, `minute`, `minutes`, `m`, `hour`, \
+`hours`, `h`, `day`, `days`, `week`, `weeks`, or give a timedelta or a number of ticks
 """,
         Stream(pa.table({"t": timestamps(1)}), lateness=lateness),
     )
@@ -163,8 +163,8 @@ def test_an_unknown_unit(expect: Expect) -> None:
         """
 error[K515]: 'ns' is not a unit of time
   stream `S`
- = help: units are `us`, `ms`, `msec`, `s`, `sec`, `second`, `seconds`, `min`, `minute`, `minutes`, `hour`, `hours`, `day`, `days`, \
-`week`, `weeks`
+ = help: units are `us`, `ms`, `msec`, `s`, `sec`, `second`, `seconds`, `min`, `minute`, `minutes`, `m`, `hour`, `hours`, `h`, `day`, \
+`days`, `week`, `weeks`
 """,
         Stream(pa.table({"t": [1]}), time="t", unit="ns"),
     )
@@ -209,7 +209,7 @@ def test_a_null_time(expect: Expect, as_reader: bool) -> None:
         """
 error[K502]: an event has no time
   stream `S`, row 3, column `ts`
- = help: fill in or remove such rows
+ = help: fill in such rows, or leave them out: `on_bad_row="reject"`
 """,
         Stream(table.to_reader() if as_reader else table),
     )

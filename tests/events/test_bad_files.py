@@ -80,7 +80,7 @@ def test_text_files_without_rows(expect: Expect, write: Write) -> None:
     text = """
 error[K512]: there are no rows, so the types of the columns are unknown
   stream `S`, file `{}`
- = help: give a table with a schema, or a Parquet file, where there may be no rows
+ = help: declare the columns, as in `keuka.Stream(..., schema="at TIMESTAMP, price DOUBLE")`, where there may be no rows
 """
     expect(text.format("header.csv"), Stream(write("header.csv", "ts,p\n")))
     expect(text.format("blank.ndjson"), Stream(write("blank.ndjson", "\n")))
@@ -97,6 +97,7 @@ def test_a_csv_that_ends_in_the_middle_of_a_row(expect: Expect, write: Write) ->
     text = """
 error[K506]: a row has 2 fields, the header 3: the row is damaged or the file ends in the middle of it
   stream `S`, file `{}`, row {}
+ = help: to go on without such rows, reject them: `on_bad_row="reject"`
 """
     expect(text.format("short.csv", 2), Stream(write("short.csv", "t,p,s\n1,2,a\n2,3"), time="t"))
     expect(text.format("long.csv", N_BIG + 1), Stream(write("long.csv", big_csv("7,8")), time="t"))
@@ -115,7 +116,8 @@ def test_a_csv_value_that_does_not_fit_the_first_ones(expect: Expect, write: Wri
         f"""
 error[K509]: `1.5` is not of the type int64 that the first values of column `p` have
   stream `S`, file `wrong.csv`, row {N_BIG + 1}, column `p`
- = help: write all values of a column alike, or use a format with types such as Parquet
+ = help: if the column holds numbers of this kind, declare that: `keuka.Stream(..., schema="p DOUBLE")`
+ = help: to go on without such rows, reject them: `on_bad_row="reject"`
 """,
         Stream("wrong.csv", time="t"),
     )
@@ -134,7 +136,9 @@ def test_csv_files_whose_types_differ(expect: Expect, write: Write) -> None:
         """
 error[K509]: `high` is not of the type int64 that the first values of column `p` have
   stream `S`, file `part-2.csv`, row 2, column `p`
- = help: write all values of a column alike, or use a format with types such as Parquet
+ = help: if the column is text, declare that: `keuka.Stream(..., schema="p STRING")`
+ = help: if `high` means that there is no value, say so: `keuka.Stream(..., csv={"nulls": ["high"]})`
+ = help: to go on without such rows, reject them: `on_bad_row="reject"`
 """,
         Stream("part-*.csv", time="n"),
     )
@@ -147,7 +151,8 @@ def test_zoned_and_local_times_in_one_csv(expect: Expect, write: Write) -> None:
         """
 error[K509]: `2024-01-01T00:00:01` is not of the type timestamp[us, tz=UTC] that the first values of column `ts` have
   stream `S`, file `part-2.csv`, row 1, column `ts`
- = help: write all values of a column alike, or use a format with types such as Parquet
+ = help: if the column is text, declare that: `keuka.Stream(..., schema="ts STRING")`
+ = help: to go on without such rows, reject them: `on_bad_row="reject"`
 """,
         Stream("part-*.csv"),
     )
@@ -158,6 +163,7 @@ def test_json_that_ends_in_the_middle_of_a_line(expect: Expect, write: Write) ->
 error[K506]: the file ends in the middle of a line
   stream `S`, file `{}`, row {}
  = help: write one object per line, without brackets or commas around them
+ = help: to go on without such rows, reject them: `on_bad_row="reject"`
 """
     expect(text.format("short.ndjson", 2), Stream(write("short.ndjson", '{"t": 1}\n{"t": 2, "p'), time="t"))
     expect(text.format("long.ndjson", N_BIG + 1), Stream(write("long.ndjson", big_json('{"t": 2, "p": 1, "s"')), time="t"))
@@ -169,6 +175,7 @@ def test_json_that_is_one_array(expect: Expect, write: Write) -> None:
 error[K506]: a line is not a JSON object
   stream `S`, file `array.json`, row 1
  = help: write one object per line, without brackets or commas around them
+ = help: to go on without such rows, reject them: `on_bad_row="reject"`
 """,
         Stream(write("array.json", '[{"t": 1}, {"t": 2}]'), time="t"),
     )
@@ -182,6 +189,7 @@ def test_a_json_value_that_does_not_fit_the_first_ones(expect: Expect, write: Wr
 error[K509]: `{shown}` is not of the type int64 that the first values of column `p` have
   stream `S`, file `wrong.jsonl`, row {N_BIG + 1}, column `p`
  = help: write all values of a column alike, or use a format with types such as Parquet
+ = help: to go on without such rows, reject them: `on_bad_row="reject"`
 """,
         Stream("wrong.jsonl", time="t"),
     )

@@ -207,6 +207,26 @@ def test_columns_that_cannot_pass_through_are_refused_before_the_run_and_only_if
     assert keuka.match("SELECT t FROM S", table, time="t").num_rows == 2
 
 
+def test_a_dictionary_that_arrow_cannot_look_up_is_refused_where_it_is_read() -> None:
+    words = pa.array([b"a", b"b"], pa.binary_view())
+    table = one_column(pa.DictionaryArray.from_arrays(pa.array([0, 1]), words))
+    assert keuka.match("SELECT t FROM S", table, time="t").num_rows == 2
+    said = refused("K512", "SELECT t FROM S", table, time="t", contributors=True)  # the ids of events are made of all columns
+    assert said == (
+        "error[K512]: Arrow cannot look up words of type binary_view, and these are in a dictionary\n  stream `S`, row 1, column `c`\n"
+        " = help: convert the column, or leave it out"
+    )
+
+
+def test_a_damaged_union_is_refused() -> None:
+    """Its second child has fewer values than its offsets say. Arrow notices when rows are picked, not before."""
+    types, offsets = pa.array([0, 1], pa.int8()), pa.array([0, 3], pa.int32())
+    table = one_column(pa.UnionArray.from_dense(types, offsets, [pa.array([1]), pa.array(["a"])]))
+    assert "Union value at position 1 has offset larger than child length" in refused("K506", "SELECT c FROM S", table, time="t")
+    reversed_rows = table.set_column(0, "t", pa.array([2, 1]))
+    assert "Arrow cannot reorder column `c`" in refused("K512", "SELECT c FROM S", reversed_rows, time="t", sort=True)
+
+
 def test_unions_and_extension_types_pass_through() -> None:
     union = pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([1, 2]), pa.array(["a", "b"])])
     tensor = pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(pa.int32(), [2]), pa.array([[1, 2]] * 2, pa.list_(pa.int32(), 2)))
@@ -363,6 +383,7 @@ def test_a_damaged_csv_says_nothing_but_its_message(expect: Expect, write: Write
         """
 error[K506]: a row has 1 fields, the header 3: the row is damaged or the file ends in the middle of it
   stream `S`, file `noise.csv`, row 2
+ = help: to go on without such rows, reject them: `on_bad_row="reject"`
 """,
         Stream(write("noise.csv", b"t,a,b\n1,2,3\n\x82\xff\n"), time="t"),
     )
@@ -380,6 +401,7 @@ def test_json_lines_that_are_no_objects(expect: Expect, write: Write, line: str,
 error[K506]: a line is not a JSON object
   stream `S`, file `lines.ndjson`, row {3 if before else 1}
  = help: write one object per line, without brackets or commas around them
+ = help: to go on without such rows, reject them: `on_bad_row="reject"`
 """,
         Stream(write("lines.ndjson", before + line + '\n{"t": 3}\n'), time="t"),
     )
@@ -437,7 +459,8 @@ def test_a_path_that_no_file_can_have() -> None:
 
 def test_frames_of_polars_that_arrow_does_not_know() -> None:
     frame = pl.DataFrame({"t": [1], "c": pl.Series([1], dtype=pl.Int128)})
-    assert "the frame cannot be converted to Arrow" in refused("K512", "SELECT t FROM S", frame, time="t")
+    assert "cannot be converted to Arrow" in refused("K512", "SELECT t, c FROM S", frame, time="t")
+    assert keuka.match("SELECT t FROM S", frame, time="t").height == 1  # a column that nobody reads is not converted
     assert "data of the kind `Series`" in refused("K512", "SELECT t FROM S", pl.Series("t", [1]), time="t")
 
 
@@ -531,3 +554,11 @@ def test_a_type_for_which_pyarrow_has_no_class_is_refused(tmp_path: Path):
     with pytest.raises(keuka.DataError, match="a column of type month_interval cannot pass through a query"):
         keuka.match("SELECT * FROM S", tmp_path / "months.arrow", time="t")
     assert keuka.match("SELECT t FROM S", tmp_path / "months.arrow", time="t").num_rows == 0
+
+
+def test_an_arrow_file_with_one_name_twice_names_it(tmp_path: Path) -> None:
+    table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["t", "t"])
+    with pa.OSFile(str(tmp_path / "twice.arrow"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    with pytest.raises(keuka.DataError, match="two columns have the name `t`"):
+        keuka.match("FROM S", tmp_path / "twice.arrow", time="t")

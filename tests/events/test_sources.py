@@ -21,6 +21,7 @@ import pyarrow.ipc
 import pyarrow.parquet
 import pytest
 
+from keuka.errors import DataError
 from keuka.events import formats
 from keuka.events.order import in_order
 from keuka.events.sources import OpenStream, Stream, open_stream, read
@@ -260,7 +261,7 @@ def test_columns_that_expressions_cannot_use_pass_through() -> None:
     stream = opened(table, time="n")
     assert types(stream) == {
         "n": Type.INTEGER,
-        "day": Type.OTHER,
+        "day": Type.DATE,
         "list": Type.OTHER,
         "record": Type.OTHER,
         "raw": Type.OTHER,
@@ -310,9 +311,27 @@ def test_pandas_categories_and_zones() -> None:
 
 
 def test_a_date_is_the_time_if_there_is_no_timestamp() -> None:
-    stream = opened(pa.table({"day": [date(2024, 1, 2)], "n": [1]}))
+    stream = opened(pa.table({"day": [date(2024, 1, 2)], "price": [1.5], "name": ["a"], "format": ["x"]}))
     assert (stream.time, stream.type.axis.arrow, stream.type.axis.tick_us) == (("day",), pa.date32(), 1)
     assert opened(pa.table({"day": [date(2024, 1, 2)], "ts": pa.array(AT[:1])})).time == ("ts",)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"), [("n", [1]), ("ts", ["03/01/2024 09:10"]), ("createdAt", [1.7e9]), ("hour", pa.array([3600], pa.time32("s")))]
+)
+def test_a_date_is_not_the_time_where_another_column_could_be_meant(name: str, values: object) -> None:
+    table = pa.table({"day": [date(2024, 1, 2)], name: values})
+    with pytest.raises(DataError, match=f"`day` holds days, and `{name}` could be the time of events, too") as raised:
+        opened(table)
+    assert raised.value.diagnostics[0].help == (f"say which: `time='day'` or `time='{name}'`",)
+    assert opened(table, time="day").time == ("day",)
+
+
+def test_a_time_that_is_not_there_offers_columns_that_could_be_it() -> None:
+    table = pa.table({"price": [1.5], "ts": pa.array(AT[:1])})
+    with pytest.raises(DataError) as raised:
+        opened(table, time="occurred")
+    assert raised.value.diagnostics[0].help[0] == "`ts` can be the time: `time='ts'`"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keuka.kernel.arrow import Chunk, Words, record_batch
+from keuka.kernel.arrow import Chunk, Words, match_batch
 
 SCHEMA = pa.schema({"n": pa.int64(), "x": pa.float64(), "t": pa.timestamp("us"), "k": pa.string()})
 
@@ -107,25 +107,30 @@ def test_columns_with_nulls_are_left():
 
 
 def test_a_batch_shares_the_memory_of_its_columns_and_keeps_it():
-    words = np.arange(12).reshape(3, 4)
-    schema = pa.schema({"a": pa.int64(), "b": pa.timestamp("us"), "c": pa.string()})
-    batch = record_batch([words[0], words[2], pa.array(["p", None, "q", "r"])], 4, schema)
+    words = np.arange(16).reshape(4, 4)
+    schema = pa.schema({"a": pa.int64(), "c": pa.string(), "start": pa.timestamp("us"), "end": pa.int64(), "d": pa.bool_()})
+    texts, flags = pa.array(["p", None, "q", "r"]), pa.array([True, False, None, True])
+    batch = match_batch(words, {1: texts, 4: flags}, schema)
     batch.validate(full=True)
-    words[0, 0] = 99
+    assert [batch.column(1), batch.column(4)] == [texts, flags]
+    assert batch.column(2).cast(pa.int64()).to_pylist() == [0, 1, 2, 3]
+    assert batch.column(3).to_pylist() == [4, 5, 6, 7]
+    words[2, 0] = 99
     column = batch.column(0)
     del batch, words
     gc.collect()
-    assert column.to_pylist() == [99, 1, 2, 3]
-    again = record_batch([np.empty(0, np.int64)], 0, pa.schema({"a": pa.int64()}))
+    assert column.to_pylist() == [99, 9, 10, 11]
+    again = match_batch(np.empty((3, 0), np.int64), {}, pa.schema({"a": pa.int64(), "start": pa.int64(), "end": pa.int64()}))
     assert again.num_rows == 0
     again.validate(full=True)
 
 
 def test_columns_that_do_not_fit_a_batch_are_refused_and_let_go():
-    words = np.arange(4)
-    schema = pa.schema({"a": pa.int64(), "b": pa.int64()})
-    for columns in ([words, words[:3]], [words, np.arange(4.0)], [words]):
-        with pytest.raises((ValueError, pa.ArrowInvalid)):
-            record_batch(columns, 4, schema)
-    with pytest.raises(ValueError, match="contiguous"):
-        record_batch([words, np.arange(8)[::2]], 4, schema)
+    words = np.arange(12).reshape(3, 4)
+    schema = pa.schema({"a": pa.int64(), "start": pa.int64(), "end": pa.int64(), "b": pa.int64()})
+    for arrays in ({}, {3: pa.array([1, 2, 3])}, {3: pa.array([1.0, 2.0, 3.0, 4.0])}):
+        with pytest.raises(ValueError, match="a column of a batch"):
+            match_batch(words, arrays, schema)
+    for other in (np.arange(24).reshape(3, 8)[:, ::2], np.arange(12.0).reshape(3, 4)):
+        with pytest.raises(ValueError, match=r"contiguous|mismatch"):
+            match_batch(other, {3: pa.array([1, 2, 3, 4])}, schema)

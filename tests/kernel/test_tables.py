@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import struct
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -55,6 +56,19 @@ def test_a_wrong_number_behind_a_right_checksum_is_refused(tables: Tables):
     data[-16:-8] = struct.pack("<q", 10**6)
     with pytest.raises(keuka.QueryError, match="streams and operators do not fit"):
         from_bytes(repair_tables(bytes(data)))
+
+
+def test_a_key_of_another_kind_than_its_column_is_refused():
+    """A handle of a passed-on value was taken for a key: other instances were found after a snapshot than before it."""
+    events = pa.table({"t": [1, 2], "name": ["a", "a"], "tags": [[1], [2]]})
+    query = "SELECT name, tags_1 FROM S NEXT {$2.name = $1.name} S"
+    tables = prepare(query, events, time="t").tables
+    state = next(row for row in tables.arrays["state"].tolist() if row[6])
+    other = [kind for kind, _ in tables.arrays["slot"][state[3] : state[3] + state[4]].tolist()].index(5)
+    keys = tables.arrays["key"].copy()
+    keys[state[5], 1] = other
+    with pytest.raises(keuka.QueryError, match="a key is not what it is compared with"):
+        from_bytes(to_bytes(replace(tables, arrays=tables.arrays | {"key": keys})))
 
 
 def test_names_that_do_not_fit_the_arrays_are_refused(tables: Tables):

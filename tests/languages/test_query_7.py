@@ -28,7 +28,7 @@ def test_query_7_becomes_the_algebra_of_the_paper():
 map Name, MaxPrice, MinPrice, FinalPrice = Price
   filter Price > 1.05 * MinPrice
     next $2.Name = $1.Name
-      filter DUR >= 600000000
+      filter DUR >= 10 min
         map Name, MaxPrice = Price_1, MinPrice = Price
           fold $2.Name = $.Name; $2.Price < $.Price; $2.Name, $2.Price, $2.Volume, $2.ts
             filter Volume > 10000

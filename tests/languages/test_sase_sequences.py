@@ -9,7 +9,7 @@ import pytest
 from keuka.algebra.semantics import Event, evaluate
 from keuka.schema import MAX_TICK
 
-from .sase import matches, names, operator, outline, sequence
+from .sase import matches, mistake, names, operator, outline, sequence
 
 
 def test_the_sequence_stands_under_a_map_over_its_components():
@@ -52,10 +52,29 @@ def test_the_window_is_from_the_first_to_the_last():
     assert len(matches("SEQ(A a, B b, C c) WITHIN 10", A="1:1", B="8:1", C="10:1 11:1")) == 1
 
 
-@pytest.mark.parametrize(("window", "ticks"), [("3 hours", 10_800), ("10001", 10_001), ("1 s", 1), (":w", 42), (":d", 90), ("1.5 min", 90)])
+@pytest.mark.parametrize(("b", "found"), [("10:1", 1), ("11:1", 1), ("12:1", 0)])
+def test_a_window_can_include_its_end(b, found):
+    assert len(matches("SEQ(A a, B b) WITHIN <= 10", A="1:1", B=b)) == found
+
+
+@pytest.mark.parametrize(
+    ("window", "ticks"),
+    [
+        *[("3 hours", 10_800), ("10001", 10_001), ("1 s", 1), (":w", 42), (":d", 90), ("1.5 min", 90), ("3 h", 10_800), ("2 m", 120)],
+        *[("<= 1 min", 61), ("1 min + 1 s", 61), ("1 h - 1 min - 1 s", 3_539), (":t", 600), ("<= :t", 601), (":t + 1 s", 601), ("<= 0", 1)],
+        *[("<= :d - 1 s", 90), (f"<= {MAX_TICK}", MAX_TICK - 1), (":t + :d", 690)],
+    ],
+)
 def test_windows_are_ticks(window, ticks):
-    params = {name: value for name, value in {"w": 42, "d": timedelta(seconds=90)}.items() if window == f":{name}"}
+    params = {name: value for name, value in {"w": 42, "d": timedelta(seconds=90), "t": "10 min"}.items() if f":{name}" in window}
     assert sequence(f"SEQ(EXIT-READING, EXIT-READING) WITHIN {window}", **params).within == ticks
+
+
+@pytest.mark.parametrize(
+    ("window", "code"), [("1 h - 1 h", "K311"), ("<= -1", "K101"), ("< 3", "K101"), (f"{MAX_TICK} + 1", "K210"), ("1 s + 0.5", "K205")]
+)
+def test_windows_that_are_refused(window, code):
+    assert mistake(f"SEQ(EXIT-READING, EXIT-READING) WITHIN {window}").code == code
 
 
 def test_without_a_window_there_is_none():

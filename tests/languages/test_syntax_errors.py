@@ -63,12 +63,12 @@ HINTS = [
     ("FROM FILTER {DUR < INTERVAL 10 MINUTES} A", "a duration is a number with its unit: `10 min`"),
     ("FROM FILTER {DUR < INTERVAL '10' MINUTE} A", "a duration is a number with its unit: `10 min`"),
     ("SELECT count(*) FROM A", "kept by a FOLD"),
-    ("SELECT CAST(a AS double) AS b FROM A", "values are not cast"),
+    ("SELECT cast(a, double) AS b FROM A", "write the type after `AS`: `cast(x AS BIGINT)`"),
     ("FROM A, B", "events of two are joined in time"),
     # aliases
     ("FROM A a NEXT B b", "CEL has no aliases"),
     ("FROM A AS a NEXT B AS b", "CEL has no aliases"),
-    ("FROM A NEXT {a.x = b.x} B", "CEL has no aliases"),
+    ("FROM A.x", "CEL has no aliases"),
     # misspelt keywords
     ("SELECT a FORM A", "did you mean `FROM`?"),
     ("SELECT a AS b frm A", "did you mean `FROM`?"),

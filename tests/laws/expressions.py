@@ -17,6 +17,7 @@ LITERALS = {
     "string": ["'a'", "'b'", "'ab'", "''", "'É'", "'it''s'"],
     "boolean": ["TRUE", "FALSE"],
 }
+REGEXPS = ["'^a'", "'b$'", "'(a|b)+'", "'[^b]'", "''", "'É'"]
 PATTERNS = ["'a%'", "'%b'", "'_'", "'%'", "''", r"'a\%b'", "'_%_'", "'É'"]
 COMPARISONS = ["=", "<>", "!=", "<", "<=", ">", ">="]
 NUMBERS = ("integer", "double")
@@ -53,14 +54,75 @@ _RISKY_TESTS = {
     "double": ["floor({0}) < 2", "{0} > 1.0", "ceil({0} * 1e18) IS NULL", "1 / {0} <= 1"],
     "string": ["{0} = 'a'", "{0} < 'b'", "length({0}) * 9223372036854775807 = 0", "{0} LIKE '%b'"],
     "boolean": ["{0}", "{0} = TRUE", "{0} IS NULL"],
+    "decimal": ["{0} + 9999999999999.99 > 0", "{0} = 0.1", "coalesce({0}, 99999999999999999) < 1", "{0} - {0} = 0.00"],
+    "date": ["{0} + 106000000 > '2024-03-01'", "{0} <= '2024-03-01'", "{0} IS NULL"],
 }
 
 _WEAK_TESTS = {
-    "integer": ["{} >= 0", "{} < 9", "{} <> 3", "{} IN (0, 1, 2, 3)", "{} BETWEEN 0 AND 20", "{} IS NOT NULL"],
+    "integer": [
+        "{} >= 0",
+        "{} < 9",
+        "{} <> 3",
+        "{} IN (0, 1, 2, 3)",
+        "{} BETWEEN 0 AND 20",
+        "{} IS NOT NULL",
+        "year(cast({} AS TIMESTAMP)) >= 1969",
+    ],
     "double": ["{} > -2", "{} IS NOT NULL", "NOT {} = 1.5", "{} BETWEEN 0 AND 2.5", "{} < 1000"],
-    "string": ["{} <> 'b'", "{} IN ('a', 'b', 'ab')", "{} LIKE '%'", "{} LIKE '%b'", "{} >= ''", "length({}) > 0"],
+    "string": [
+        "{} <> 'b'",
+        "{} IN ('a', 'b', 'ab')",
+        "{} LIKE '%'",
+        "{} LIKE '%b'",
+        "{} >= ''",
+        "length({}) > 0",
+        "regexp_like({}, '[ab]*')",
+    ],
     "boolean": ["{}", "{} IS NOT NULL", "{} OR TRUE", "NOT {} IS NULL"],
+    "decimal": ["{} >= 0", "{} < 1e3", "{} <> 0.1", "{} IN (0.1, 0.3, 1, 0.125)", "{} BETWEEN -1 AND 20.5", "{} IS NOT NULL"],
+    "date": ["{} > '1970-01-01'", "{} <> '2024-03-01'", "{} IN ('2024-03-01', '2024-03-02')", "{} IS NOT NULL", "{} < '2024-03-02 12:00'"],
 }
+EXACT_LITERALS = ["0.1", "0.10", "0.125", "1", "0", "-7.25", "99999999999999.9999", "1e-3"]
+DATE_LITERALS = ["'2024-03-01'", "'1970-01-01'", "'2024-02-29'"]
+
+
+def exact(draw: st.DrawFn, references: References, depth: int = 2) -> str:
+    """A decimal, with any number of digits behind the point. There must be a column of decimals, because a literal alone is none."""
+    known = [reference for reference, kind in references if kind == "decimal"]
+    reference = draw(st.sampled_from(known))
+    if depth == 0 or draw(st.integers(0, 2)) == 0:
+        return reference
+    beside = [*EXACT_LITERALS, *known, *[reference for reference, kind in references if kind == "integer"]]
+    one, other = exact(draw, references, depth - 1), draw(st.sampled_from(beside))
+    return draw(st.sampled_from(EXACT_FORMS)).format(one, other)
+
+
+EXACT_FORMS = ["({0} + {1})", "({1} - {0})", "-({0})", "abs({0})", "coalesce({0}, {1})", "least({0}, {1})", "greatest({1}, {0})"]
+EXACT_FORMS += ["CASE WHEN {0} > {1} THEN {0} ELSE {1} END", "CASE {0} WHEN {1} THEN {0} END"]
+
+
+def day(draw: st.DrawFn, references: References, depth: int = 2) -> str:
+    """A date. There must be a column of dates, because a literal alone is a text."""
+    known = [reference for reference, kind in references if kind == "date"]
+    reference = draw(st.sampled_from(known))
+    if depth == 0 or draw(st.integers(0, 2)) == 0:
+        return reference
+    one, other = day(draw, references, depth - 1), draw(st.sampled_from([*known, *DATE_LITERALS]))
+    forms = ["({0} + 3)", "({0} - 2 days)", "coalesce({0}, {1})", "least({0}, {1})", "CASE WHEN {0} < {1} THEN {0} ELSE {1} END"]
+    return draw(st.sampled_from(forms)).format(one, other)
+
+
+def exact_condition(draw: st.DrawFn, references: References, depth: int = 2) -> str:
+    """A truth value about decimals or dates."""
+    sign = draw(st.sampled_from(COMPARISONS))
+    if draw(st.booleans()):
+        one, other = exact(draw, references, depth), exact(draw, references, 1)
+        number = draw(st.sampled_from([*EXACT_LITERALS, *[reference for reference, kind in references if kind in NUMBERS]]))
+        forms = ["{0} {3} {1}", "{0} {3} {2}", "{2} {3} {0}", "{0} IN ({1}, {2}, 0.3)", "{0} BETWEEN {1} AND {2}", "{0} * {2} {3} {1}"]
+        return draw(st.sampled_from(forms)).format(one, other, number, sign)
+    one, other = day(draw, references, depth), draw(st.sampled_from([day(draw, references, 1), *DATE_LITERALS, "'2024-03-01 12:00'"]))
+    forms = ["{0} {2} {1}", "{0} IN ({1}, '2024-03-01')", "{0} - {3} {2} 1", "{0} - {3} < 3 days", "NOT {0} BETWEEN '2024-03-01' AND {1}"]
+    return draw(st.sampled_from(forms)).format(one, other, sign, day(draw, references, 0))
 
 
 Form = Callable[[st.DrawFn, References, int], str]
@@ -103,6 +165,10 @@ def _membership(draw: st.DrawFn, references: References, depth: int) -> str:
 def _like(draw: st.DrawFn, references: References, depth: int) -> str:
     text = of_type(draw, "string", references, depth)
     return f"({text} {draw(st.sampled_from(['', 'NOT ']))}LIKE {draw(st.sampled_from(PATTERNS))})"
+
+
+def _regexp_like(draw: st.DrawFn, references: References, depth: int) -> str:
+    return f"regexp_like({of_type(draw, 'string', references, depth)}, {draw(st.sampled_from(REGEXPS))})"
 
 
 def _between(draw: st.DrawFn, references: References, depth: int) -> str:
@@ -148,6 +214,12 @@ _FORMS: dict[str, list[Form]] = {
         _template("length({s})", s="string"),
         _template("floor(least({x}, 100.0))", x="double"),
         _template("ceil({x})", x="double"),
+        _template("coalesce(cast({s} AS BIGINT), {i})", s="string", i="integer"),
+        _template("cast({x} AS INT)", x="double"),
+        _template("cast({b} AS INT)", b="boolean"),
+        _template("hour(cast({x} AS TIMESTAMP))", x="double"),
+        _template("year(date_trunc('month', cast({i} AS TIMESTAMP)))", i="integer"),
+        _template("dayofweek(cast({i} AS TIMESTAMP))", i="integer"),
         _variadic("coalesce", "integer"),
         _variadic("least", "integer"),
         _variadic("greatest", "integer"),
@@ -164,6 +236,12 @@ _FORMS: dict[str, list[Form]] = {
         _template("-({x})", x="double"),
         _template("abs({x})", x="double"),
         _template("round({x})", x="double"),
+        _template("sqrt({x})", x="double"),
+        _template("coalesce(ln({x}), 1.5)", x="double"),
+        _template("exp({x})", x="double"),
+        _template("pow({x}, {i})", x="double", i="integer"),
+        _template("coalesce(cast({s} AS DOUBLE), {x})", s="string", x="double"),
+        _template("cast(cast({x} AS TIMESTAMP) AS DOUBLE)", x="double"),
         _template("round({x}, 1)", x="double"),
         _template("coalesce({x}, {i})", x="double", i="integer"),
         _variadic("least", "double"),
@@ -175,6 +253,10 @@ _FORMS: dict[str, list[Form]] = {
         _variadic("coalesce", "string"),
         _variadic("greatest", "string"),
         _template("upper({s})", s="string"),
+        _template("trim(concat(' ', {s}, ' '))", s="string"),
+        _template("cast({i} AS STRING)", i="integer"),
+        _template("cast({b} AS STRING)", b="boolean"),
+        _template("cast(cast({i} AS TIMESTAMP) AS STRING)", i="integer"),
         _template("lower({s})", s="string"),
         _template("substring({s}, {i})", s="string", i="integer"),
         _template("substring({s}, {i}, {j})", s="string", i="integer", j="integer"),
@@ -188,6 +270,10 @@ _FORMS: dict[str, list[Form]] = {
         _null_test,
         _membership,
         _like,
+        _regexp_like,
+        _template("(cast({s} AS BOOLEAN) IS NULL)", s="string"),
+        _template("cast({i} AS BOOLEAN)", i="integer"),
+        _template("((cast({s} AS TIMESTAMP) < cast({i} AS TIMESTAMP)) IS NULL)", s="string", i="integer"),
         _between,
         _case("boolean"),
     ],

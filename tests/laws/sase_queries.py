@@ -112,7 +112,7 @@ def query(draw: st.DrawFn, streams: Sequence[Readable], most: int) -> tuple[str,
     if terms:
         text += f"\nWHERE {' AND '.join(terms)}"
     if negated[-1] or draw(st.integers(0, 4)):
-        text += f"\nWITHIN {draw(st.sampled_from([3, 2, 5, 4, 8, 1]))}"
+        text += f"\nWITHIN {draw(st.sampled_from([3, 2, '<= 4', 4, 8, 1, '6 - 1', '<= 1 + 1', '<= 0']))}"
     returned, attributes = _output(draw, parts)
     return text + returned, attributes, n
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Sequence
 
 import hypothesis.strategies as st
 from hypothesis import given, note
@@ -14,6 +12,7 @@ import keuka
 from keuka.languages.cel.syntax import CEL
 from keuka.languages.parsing import parser
 
+from ..fuzz.texts import expansions
 from .queries import programs
 from .streams import KEYS, SHAPES, Rows, table
 
@@ -52,21 +51,6 @@ def terminals() -> dict[str, st.SearchStrategy[str]]:
     return found
 
 
-def expansions() -> dict[str, list[Sequence[Symbol]]]:
-    """What each rule of the grammar may become, the shortest way to an end first."""
-    found: dict[str, list[Sequence[Symbol]]] = {}
-    for rule in parser(CEL.path).rules:
-        found.setdefault(rule.origin.name, []).append(rule.expansion)
-    heights: dict[str, float] = dict.fromkeys(found, math.inf)
-
-    def height(expansion: Sequence[Symbol]) -> float:
-        return max([0 if isinstance(symbol, Terminal) else heights[symbol.name] for symbol in expansion], default=0)
-
-    for _ in found:
-        heights = {name: 1 + min(map(height, options)) for name, options in found.items()}
-    return {name: sorted(options, key=height) for name, options in found.items()}
-
-
 @st.composite
 def sentences(draw: st.DrawFn) -> str:
     """A sentence of the grammar file. After some free choices every rule takes its shortest way.
@@ -87,7 +71,7 @@ def sentences(draw: st.DrawFn) -> str:
     return "".join(text)
 
 
-EXPANSIONS, TERMINALS = expansions(), terminals()
+EXPANSIONS, TERMINALS = expansions("cel"), terminals()
 
 
 @given(sentences())

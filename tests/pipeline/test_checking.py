@@ -9,8 +9,8 @@ import pyarrow.parquet
 import pytest
 
 import keuka
+from keuka.events.ddl import arrow_schema
 from keuka.pipelines import Input, Queries, Sink, SparkSettings
-from keuka.pipelines.ddl import arrow_schema
 
 from .market import CONSOLE, QUERY, STREAM
 
@@ -305,13 +305,34 @@ def test_fields_may_be_given_as_python_has_them(folder):
     assert Queries(files="*.cel").files == ("*.cel",)
 
 
-def test_directories_in_directories_need_spark(pipeline_file):
+def test_directories_in_directories_hold_columns(pipeline_file):
     Path("in/day=1").mkdir(parents=True)
+    Path("in/more").mkdir()
     pa.parquet.write_table(pa.table({"time": [1]}), "in/day=1/x.parquet")
     stream = '[streams.Stock]\nformat = "parquet"\npath = "in"\n'
     ((code, message),) = findings(pipeline_file(stream, QUERY, CONSOLE))
     assert code == "K512"
-    assert message.endswith("has a directory `day=1` in it")
+    assert message.endswith("has a directory `more` in it, whose name is not of the form `column=value`")
+
+
+def test_options_of_spark_that_keuka_has_by_another_name_are_named(pipeline_file):
+    stream = '[streams.Stock]\nformat = "csv"\npath = "ticks.csv"\noptions = { sep = ";", timestampFormat = "dd/MM", quote = "x" }\n'
+    with pytest.raises(keuka.PipelineError) as raised:
+        keuka.Pipeline.from_file(pipeline_file(stream, QUERY, CONSOLE)).check(embedded=True)
+    helps = [found.help[0] for found in raised.value.diagnostics]
+    assert helps == [
+        'write `csv = { separator = ";" }`, which works with and without Spark',
+        'write `csv = { time_format = "%d/%m/%Y %H:%M" }`, which works with and without Spark',
+        "leave it out, or run without `--embedded`",
+    ]
+
+
+def test_declarations_of_a_stream_are_checked_with_the_pipeline(pipeline_file):
+    stream = '[streams.Stock]\nformat = "csv"\npath = "ticks.csv"\ncsv = { seperator = ";" }\n'
+    ((code, message),) = findings(pipeline_file(stream, QUERY, CONSOLE))
+    assert (code, message) == ("K603", "CSV has no option `seperator`")
+    ((code, message),) = findings(pipeline_file(stream.replace("csv = {", "on_bad_row = {"), QUERY, CONSOLE))
+    assert (code, message) == ("K603", '`on_bad_row` must be "error" or "reject"')
 
 
 @pytest.mark.parametrize(

@@ -154,3 +154,23 @@ def test_interrupting_a_run_is_exit_code_130_and_leaves_no_half_sink(pipeline_fi
     _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (130, "interrupted\n")
     assert sorted(path.name for path in folder.iterdir()) == ["pipeline.toml", "rise.cel", "ticks.csv"]
+
+
+@pytest.mark.parametrize("command", ["check", "run"])
+def test_a_condition_that_never_holds_is_warned_of_once(command, pipeline_file, capsys):
+    query = "\n[[queries]]\ntext = 'SELECT * FROM FILTER {name = NULL} (Stock) PUBLISH Rise'\n"
+    assert main([command, pipeline_file(STREAM, query, CONSOLE), "--embedded"]) == 0
+    err = capsys.readouterr().err
+    assert err.startswith("warning[K321]: `name = NULL` never holds: a comparison with NULL is unknown\n")
+    assert err.count("warning") == 1
+
+
+def test_check_and_run_warn_of_a_type_that_no_row_has(pipeline_file, capsys):
+    Path("events.csv").write_text("time,kind,u\n2024-01-02 09:00:00,view,1\n2024-01-02 09:01:00,purchase,1\n")
+    stream = '\n[streams.events]\nformat = "csv"\npath = "events.csv"\ntype_column = "kind"\n'
+    query = "\n[[queries]]\nlanguage = 'sase'\ntext = 'SEQ(view v, !purchases p) WHERE [u] WITHIN 5 min'\n"
+    for command in ("check", "run"):
+        assert main([command, pipeline_file(stream, query, CONSOLE), "--embedded"]) == 0
+        err = capsys.readouterr().err
+        assert err.startswith("warning[K545]: no row has the type `purchases`\n")
+        assert err.count("warning") == 1

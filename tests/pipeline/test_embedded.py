@@ -116,9 +116,29 @@ def test_rows_without_a_time_go_to_their_sink_and_the_rest_is_matched():
     assert pairs(report.shown["Rise"][0]) == LOWS
     assert (report.read, report.rejected) == ({"Stock": 9}, {"Stock": 3})
     rows = [json.loads(line) for line in files("bad")[0].read_text().splitlines()]
-    assert rows[0] == {"time": None, "name": "IBM", "price": 1.0, "_stream": "Stock", "_reason": "no time"}
-    assert [row["price"] for row in rows] == [1, 2, 3]
-    assert files("late")[0].read_text() == '"time","name","price","_stream","_reason"\n'
+    place = {"_stream": "Stock", "_reason": "no time", "_file": str(Path("ticks.csv").absolute()), "_line": 4, "_text": None}
+    assert rows[0] == {"time": None, "name": "IBM", "price": "1", **place}
+    assert [(row["price"], row["_line"]) for row in rows] == [("1", 4), ("2", 5), ("3", 10)]
+    assert files("late")[0].read_text() == '"time","name","price","_stream","_reason","_file","_line","_text"\n'
+
+
+def test_bad_rows_are_left_out_where_a_stream_says_so(caplog):
+    Path("ticks.csv").write_text(TICKS + "2024-01-02 10:00:00,IBM\n2024-01-02 10:00:00,IBM,?\n")
+    stream = Input("csv", path="ticks.csv", on_bad_row="reject")
+    with caplog.at_level("WARNING", logger="keuka"):
+        report = run(Sink("console"), streams={"Stock": stream})
+    assert pairs(report.shown["Rise"][0]) == LOWS
+    assert (report.read, report.rejected) == ({"Stock": 8}, {"Stock": 2})
+    assert "2 of 8 rows of stream `Stock` were rejected; the first: " in caplog.text
+
+
+def test_csv_options_of_a_stream():
+    Path("ticks.csv").write_text(TICKS.replace(",", ";").replace("IBM;", "-;", 1))
+    stream = Input("csv", path="ticks.csv", csv={"separator": ";", "nulls": ["-"]})
+    query = [Queries(text="SELECT name FROM Stock PUBLISH Names")]
+    names = run(Sink("console"), streams={"Stock": stream}, queries=query).shown["Names"][0]["name"]
+    assert names.null_count == 1
+    assert len(names) == 6
 
 
 def test_without_a_sink_for_them_they_are_an_error_that_counts_them():
@@ -126,7 +146,8 @@ def test_without_a_sink_for_them_they_are_an_error_that_counts_them():
     with pytest.raises(keuka.DataError) as raised:
         run(Sink("csv", path="out"))
     assert str(raised.value) == (
-        'error[K502]: 2 rows have no time\n  stream `Stock`\n = help: remove such rows, or keep them apart: a sink with `of = "rejected"`'
+        'error[K502]: 2 rows have no time\n  stream `Stock`\n = help: remove such rows, or keep them apart: a sink with `of = "rejected"`\n'
+        ' = help: or only leave them out: `on_bad_row = "reject"`'
     )
     assert not Path("out").exists()
 
@@ -158,9 +179,13 @@ def test_rejected_rows_of_streams_with_other_types_share_columns_as_text():
     report = run(Sink("console", of="rejected"), streams=streams, queries=queries)
     rows = report.shown["rejected"][0].to_pylist()
     assert sorted(rows, key=lambda row: row["_stream"]) == [
-        {"t": None, "x": "2", "only": [2], "_stream": "A", "_reason": "no time"},
-        {"t": None, "x": "u", "only": None, "_stream": "B", "_reason": "no time"},
+        {"t": None, "x": "2", "only": [2], "_stream": "A", "_reason": "no time", **place("a.parquet")},
+        {"t": None, "x": "u", "only": None, "_stream": "B", "_reason": "no time", **place("b.parquet")},
     ]
+
+
+def place(file: str) -> dict[str, object]:
+    return {"_file": str(Path(file).absolute()), "_line": None, "_text": None}
 
 
 def test_rows_keep_their_numbers_when_others_are_rejected():
@@ -207,12 +232,12 @@ def test_one_stream_may_hold_the_events_of_all():
     assert report.read == {"Readings": 5}
 
 
-def test_a_schema_chooses_columns_and_gives_them_types():
+def test_a_schema_gives_columns_types_and_keeps_the_others():
     Path("codes.csv").write_text("at,code,unused\n2024-01-02 09:10:00,007,x\n2024-01-02 09:11:00,08,y\n")
     stream = Input("csv", path="codes.csv", schema="code STRING, at TIMESTAMP")
     report = run(Sink("console"), streams={"Codes": stream}, queries=[Queries(text="SELECT * FROM Codes PUBLISH C")])
     table, _ = report.shown["C"]
-    assert table.column_names == ["code", "at", "_start", "_end"]
+    assert table.column_names == ["at", "code", "unused", "_start", "_end"]
     assert table["code"].to_pylist() == ["007", "08"]
     assert table["at"].to_pylist()[0] == datetime.datetime(2024, 1, 2, 9, 10, tzinfo=datetime.UTC)
 
@@ -230,7 +255,7 @@ def test_a_schema_makes_files_without_rows_readable():
     ("schema", "message"),
     [
         ("time TIMESTAMP_NTZ, prise DOUBLE", "column `prise` of the declared schema is not there"),
-        ("time TIMESTAMP_NTZ, name DOUBLE", "`IBM` is not of the type double"),
+        ("time TIMESTAMP_NTZ, name DOUBLE", "`IBM` is not of the declared type double"),
     ],
 )
 def test_a_schema_that_does_not_fit_the_file_is_refused(schema, message):
@@ -326,3 +351,9 @@ def test_pyspark_is_not_needed(pipeline_file):
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "{'Rise': 4}\n" in done.stdout
     assert "error[K551]" in done.stdout
+
+
+def test_parameters_of_a_pipeline_can_be_lists_and_durations():
+    text = "SELECT price FROM FILTER {name IN :names AND DUR < :w} (Stock)"
+    report = run(Sink("console"), queries=[Queries(text=text, params={"names": ["IBM"], "w": "10 min"})])
+    assert report.matches == {"query_1": 4}

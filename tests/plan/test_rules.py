@@ -18,9 +18,8 @@ from keuka.plan.rules import RULES, optimise
 from keuka.schema import StreamType, TimeAxis, schema_of
 
 FOLDER = Path(__file__).parent / "rules"
-STOCK = StreamType(
-    schema_of(pa.schema([("t", pa.int64()), ("name", pa.string()), ("price", pa.float64()), ("n", pa.int64())])), TimeAxis(None, pa.int64())
-)
+AXIS = TimeAxis(None, pa.int64())
+STOCK = StreamType(schema_of(pa.schema([("t", pa.int64()), ("name", pa.string()), ("price", pa.float64()), ("n", pa.int64())])), AXIS)
 
 
 def queries(text: str) -> list[str]:
@@ -33,7 +32,7 @@ def rendered(query: str, rule_name: str) -> tuple[str, bool]:
     ((_, operator),) = lower_texts(language(query).texts, {"S": STOCK, "R": STOCK}, {}).outputs
     rule = next(rule for rule in RULES if rule.__name__ == rule_name)
     after, _ = optimise(operator, (rule,))
-    before_lines, after_lines = algebra_lines([("query", operator)]), algebra_lines([("query", after)])
+    before_lines, after_lines = algebra_lines([("query", operator)], AXIS), algebra_lines([("query", after)], AXIS)
     lines = [query, *[f"  {line}" for line in before_lines], "  ->", *[f"  {line}" for line in after_lines]]
     return "\n".join(lines), after != operator
 

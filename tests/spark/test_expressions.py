@@ -12,6 +12,8 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,7 @@ from keuka.diagnostics import SourceText
 from keuka.expressions import OPERATIONS, Call, Expression, walk
 from keuka.languages.cel.lower import lower
 from keuka.languages.cel.syntax import parse
-from keuka.schema import ARROW_OF, StreamType, TimeAxis, Type, schema_of
+from keuka.schema import ARROW_OF, StreamType, TimeAxis, Type, decimal_type, schema_of
 from keuka.spark.expressions import as_column, weakened
 
 from ..laws import expressions
@@ -38,8 +40,8 @@ Row = tuple[Any, ...]
 
 # A column's type follows from its name, as in the golden values.
 TYPES = {"i": "integer", "j": "integer", "k": "integer", "x": "double", "y": "double", "s": "string", "t": "string", "p": "boolean"}
-TYPES["q"] = "boolean"
-SCHEMA = pa.schema([(name, ARROW_OF[Type(kind)]) for name, kind in TYPES.items()])
+TYPES |= {"q": "boolean", "m": "decimal 2", "w": "decimal 4", "d": "date", "e": "date"}
+SCHEMA = pa.schema([(n, decimal_type(int(t[-1])) if t.startswith("decimal") else ARROW_OF[Type(t)]) for n, t in TYPES.items()])
 N_RANDOM = 400
 
 # Not in the golden values, because each departs from Spark's own spelling.
@@ -64,12 +66,38 @@ OTHERS = [
     "coalesce(NULL, NULL) IS NULL",
     "-x < 0.0",
     "abs(x) = 0",
+    "m = 0.1",
+    "m IN (0.1, 0.30, -7.25, NULL)",
+    "m IN (0.125, w, i)",
+    "m BETWEEN 0.1 AND w",
+    "m < i",
+    "m = 9223372036854775807",
+    "m = x",
+    "m * 2",
+    "-m",
+    "abs(w) = w",
+    "greatest(m, 0.5) = 0.5",
+    "w <> 99999999999999.9999",
+    "d = '2024-03-01'",
+    "d - e",
+    "d - e < 3 days",
+    "d IN ('2024-03-01', e)",
+    "d < '2024-03-01 12:00'",
+    "coalesce(d, e) = e",
 ]
 
 
 def golden() -> list[dict[str, Any]]:
     path = Path(__file__).parents[1] / "golden" / "spark_values" / "golden.jsonl"
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def decoded(value: Any, kind: str) -> Any:
+    if value is None or kind.startswith(("integer", "string", "boolean")):
+        return value
+    if kind == "date":
+        return date.fromisoformat(value).toordinal() - date(1970, 1, 1).toordinal()
+    return Decimal(value) if kind.startswith("decimal") else float(value)
 
 
 def rows() -> list[Row]:
@@ -79,14 +107,15 @@ def rows() -> list[Row]:
         "double": [0.0, -0.0, 1.5, 1.0, math.nan, math.inf, -math.inf, None, 1e300, 5e-324],
         "string": ["a", "b", "ab", "", "É", "it's", None, "a%b", "abc\\", "a\nc", "\U0001f600", "\uffee", "a\\%c"],
         "boolean": [True, False, None],
+        "decimal 2": [Decimal(text) for text in ("0.10", "0.30", "-7.25", "0.00", "9999999999999999.99")] + [None],
+        "decimal 4": [Decimal(text) for text in ("0.1000", "0.3001", "-7.2500", "99999999999999.9999")] + [None],
+        "date": [0, 19783, -719162, 2932896, None],  # days since 1970
     }
     cycles = {name: itertools.cycle(pools[kind]) for name, kind in TYPES.items()}
     found: dict[str, dict[str, Any]] = {}
     for entry in golden():
         for *values, _ in entry["rows"]:
-            given = {
-                n: float(v) if t == "double" and v is not None else v for (n, t), v in zip(entry["arguments"].items(), values, strict=True)
-            }
+            given = {n: decoded(v, t) for (n, t), v in zip(entry["arguments"].items(), values, strict=True)}
             found[repr(given)] = given
     chosen = [tuple([row[name] if name in row else next(cycles[name]) for name in TYPES]) for row in found.values()]
     mixed = [tuple([next(cycles[name]) for name in TYPES]) for _ in range(100)]
@@ -98,12 +127,14 @@ ROWS = rows()
 
 def random_texts(n: int) -> list[str]:
     """Always the same ones, half of them truth values."""
-    references = list(TYPES.items())
+    references = [(name, kind.split()[0]) for name, kind in TYPES.items()]
     found: list[str] = []
 
     @st.composite
     def texts(draw: st.DrawFn) -> str:
-        kind = draw(st.sampled_from(["boolean", "boolean", "boolean", "double", "string", "integer"]))
+        kind = draw(st.sampled_from(["boolean", "boolean", "boolean", "double", "string", "integer", "exact", "exact"]))
+        if kind == "exact":
+            return expressions.exact_condition(draw, references)
         if kind == "boolean" and draw(st.booleans()):
             return " AND ".join([expressions.predicate(draw, references, 2) for _ in range(draw(st.integers(1, 3)))])
         return expressions.of_type(draw, kind, references, 3)
@@ -168,6 +199,8 @@ def values_of(frame: DataFrame, columns: Sequence[Any]) -> list[Row]:
 
 
 def agrees(value: Any, expected: Any) -> bool:
+    if isinstance(value, date):
+        value = value.toordinal() - date(1970, 1, 1).toordinal()
     return type(value) is type(expected) and (value is None or same(value, expected))
 
 
@@ -209,6 +242,7 @@ FILTERS = [
     *["x NOT IN (1.5)", "x > y", "x IS NULL", "x IS NOT NULL", "NOT x IS NULL AND x > 0.5"],
     *["i > 1", "i = 9223372036854775807", "i IN (1, 2, 3)", "i NOT IN (1, 2)", "i <> 0", "i < -9223372036854775807", "i % 2 = 1"],
     *["s = 'a'", "s <> 'a'", "s IN ('a', 'É')", "s > 'a'", "s LIKE 'a%'", "s LIKE '%c'", "s LIKE '%b%'", "s >= '\uffee'", "s = ''"],
+    *["m = 0.1", "m > 0.05", "m <> w", "m IN (0.1, 0.3)", "m IS NULL", "w >= 0.3001", "d = '2024-03-01'", "d > e", "d <= '1970-01-01'"],
     *["p", "NOT p", "p = q", "p IS NULL", "p <> FALSE", "i > 0 AND s = 'a' OR x > 1.0", "i > 0 AND lower(s) = 'a'"],
 ]
 
@@ -240,12 +274,17 @@ def test_every_operation_of_the_table_is_compared(spark: SparkSession):
     attributes = [sf.col(name) for name in TYPES]
     made = [e for _, e in cases() if as_column(e, attributes) is not None]
     compared = {node.op for e in made for node in walk(e) if isinstance(node, Call)}
-    assert set(OPERATIONS) - compared == {"floor", "ceil", "round", "lower", "upper"}
+    assert set(OPERATIONS) - compared == {
+        *("floor", "ceil", "round", "lower", "upper", "exp", "ln", "pow", "regexp_like", "date_trunc", "local", "rescale"),
+        # Those of a time: `test_times_are_moments_in_every_time_zone_of_the_session`.
+        *("year", "month", "day", "hour", "minute", "second", "dayofweek"),
+    }
 
 
 def test_what_can_overflow_is_no_column(spark: SparkSession):
     attributes = [sf.col(name) for name in TYPES]
     texts = ["i + 1 > 0", "i * j = 0", "-i < 0", "abs(i) = 1", "floor(x) = 1", "ceil(x) = 1", "round(i, -1) = 0", "i - j > 0"]
+    texts += ["m + w > 0", "m - 1 = 0", "coalesce(m, w) = 0", "d + i > e"]
     assert [as_column(e, attributes) for e in lowered(texts)] == [None] * len(texts)
 
 
@@ -276,6 +315,8 @@ def test_times_are_moments_in_every_time_zone_of_the_session(spark: SparkSession
         "greatest(l, n) > m",
         "l IS NULL",
         "n IN (NULL, '1970-01-01')",
+        *[f"{part}({name})" for part in ("year", "month", "day", "hour", "minute", "second", "dayofweek") for name in "ln"],
+        *["cast(l AS BIGINT)", "cast(n AS INT)"],
     ]
     made = lowered(texts, TIMES)
     of = lowered([f"coalesce(l, '{moment}')" for moment in MOMENTS], TIMES)
@@ -294,7 +335,7 @@ def test_times_are_moments_in_every_time_zone_of_the_session(spark: SparkSession
         f"{text} on {row}: {value}"
         for row, values in zip(triples, found, strict=True)
         for text, expression, value in zip(texts, made, values, strict=True)
-        if value is not evaluate(expression, (row,))
+        if not agrees(value, evaluate(expression, (row,)))
     ]
     assert wrong == []
 

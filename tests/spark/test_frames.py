@@ -364,3 +364,41 @@ def test_w1_has_its_262_matches(spark: SparkSession):
 def test_a_sequence_has_its_known_matches(spark: SparkSession, workload: w2.Workload):
     found = keuka.match(keuka.sase(workload.query), spark.createDataFrame(w2.generate(workload)), time="ts", type_column="type")
     assert w2.answer(workload, found.toArrow()) == (workload.n_matches, workload.digest)
+
+
+def test_a_condition_that_never_holds_is_warned_of_by_the_driver(spark: SparkSession, caplog: pytest.LogCaptureFixture):
+    query = "SELECT name FROM FILTER {price > 5 AND price < 3} (S)"
+    assert keuka.match(query, spark.createDataFrame(TICKS), time="ts").collect() == []
+    (warning,) = [message for message in caplog.messages if "K32" in message]
+    assert warning.startswith("warning[K322]: `price > 5` and `price < 3` are never both true")
+
+
+# -- rows that are no events -------------------------------------------------------------------------------------------------
+
+JOBS = pa.table(
+    {
+        "a": pa.array([1, 5, None, 7, 8], pa.int64()),
+        "b": pa.array([2, 4, 3, None, 9], pa.int64()),
+        "n": [1, 2, 3, 4, 5],
+    }
+)
+
+
+def test_rows_that_are_no_events_are_left_out_and_kept_if_asked(spark: SparkSession):
+    frame = spark.createDataFrame(JOBS)
+    kept: list[DataFrame] = []
+    query = "SELECT n FROM FILTER {n > 1} (S)"
+    found = keuka.on_spark(query, {"S": keuka.Stream(frame, time=("a", "b"))}, rejected=kept)
+    assert found.toArrow()["n"].to_pylist() == [5]
+    (rejected,) = kept
+    assert rejected.columns == ["a", "b", "n", "_stream", "_reason", "_file", "_line", "_text"]
+    rows = [(row["n"], row["_stream"], row["_reason"]) for row in rejected.orderBy("n").collect()]
+    assert rows == [(2, "S", "starts after its end"), (3, "S", "no time"), (4, "S", "no time")]
+    quietly = keuka.on_spark(query, {"S": keuka.Stream(frame, time=("a", "b"), on_bad_row="reject")})
+    assert quietly.toArrow()["n"].to_pylist() == [5]
+
+
+def test_rows_that_are_no_events_are_an_error_unless_they_are_rejected(spark: SparkSession):
+    found = keuka.on_spark("SELECT n FROM S", {"S": keuka.Stream(spark.createDataFrame(JOBS), time=("a", "b"), on_bad_row="error")})
+    with pytest.raises(PySparkException, match=r"K50[23]"):
+        found.collect()

@@ -64,7 +64,14 @@ def test_the_example_gives_the_same_on_spark_and_in_this_process(capsys):
     assert (first.read, first.rejected, first.matches) == (second.read, second.rejected, second.matches)
     assert first.shown["Unpaid"][0].equals(second.shown["Unpaid"][0])
     rejected = [json.loads(line) for file in data_files("demo/out/rejected") for line in file.read_text().splitlines()]
-    assert rejected == [{"tag": 99, "shelf": "S1", "_stream": "Shelf", "_reason": "no time"}]
+    (row,) = rejected
+    assert {name: row[name] for name in ("time", "shelf", "_stream", "_reason")} == {
+        "time": None,
+        "shelf": "S1",
+        "_stream": "Shelf",
+        "_reason": "no time",
+    }
+    assert row["_file"].startswith(str(Path("demo").absolute()))
 
 
 def test_every_side_output_and_format_can_be_written():
@@ -78,11 +85,12 @@ def test_every_side_output_and_format_can_be_written():
     )
     assert report.matches == {"Rise": 4}
     assert sum([pa.csv.read_csv(file).num_rows for file in data_files("rise") if file.stat().st_size]) == 4
+    place = {"_file": str(Path("ticks.csv").absolute()), "_line": 8, "_text": None}
     assert report.shown["rejected"][0].to_pylist() == [
-        {"time": None, "name": "IBM", "price": 1.0, "_stream": "Stock", "_reason": "no time"}
+        {"time": None, "name": "IBM", "price": "1", "_stream": "Stock", "_reason": "no time", **place}
     ]
     late = pa.parquet.read_table("late")
-    assert (late.num_rows, late.column_names) == (0, ["time", "name", "price", "_stream", "_reason"])
+    assert (late.num_rows, late.column_names) == (0, ["time", "name", "price", "_stream", "_reason", "_file", "_line", "_text"])
     metrics = [json.loads(line) for file in data_files("metrics") for line in file.read_text().splitlines()]
     assert sorted((row["kind"], row["name"], row["rows"]) for row in metrics) == [
         ("matches", "Rise", 4),
@@ -187,7 +195,7 @@ def test_a_value_that_does_not_fit_its_column_is_an_error_and_not_null():
     stream = Input("csv", path="ticks.csv", schema="time TIMESTAMP_NTZ, name STRING, price DOUBLE")
     with pytest.raises(keuka.DataError) as raised:
         run(Sink("console"), streams={"Stock": stream})
-    assert raised.value.code == "K608"
+    assert raised.value.code == "K509"
 
 
 @pytest.mark.parametrize("schema", [None, "price DOUBLE, name STRING, time TIMESTAMP"])
@@ -279,7 +287,9 @@ def test_columns_that_differ_only_in_case_are_two_columns():
     finally:
         session.conf.unset("spark.sql.caseSensitive")
     assert report.shown["query_1"][0]["T"].to_pylist() == [7, 8]
-    assert report.shown["rejected"][0].to_pylist() == [{"t": None, "T": 9, "_stream": "S", "_reason": "no time"}]
+    assert report.shown["rejected"][0].to_pylist() == [
+        {"t": None, "T": 9, "_stream": "S", "_reason": "no time", "_file": str(Path("s.parquet").absolute()), "_line": None, "_text": None}
+    ]
 
 
 def test_a_query_that_cannot_be_divided_is_run_with_a_warning(capsys):
@@ -356,3 +366,20 @@ run()
     assert err.endswith("interrupted\n")
     assert "Traceback" not in err
     assert {path.name for path in folder.iterdir()} - {"begun"} == {"pipeline.toml", "rise.cel", "s.parquet", "ticks.csv"}
+
+
+def test_a_type_that_no_row_has_is_warned_of_on_spark_and_in_this_process(caplog):
+    Path("events.csv").write_text(
+        "time,kind,u\n" + "".join(f"2024-01-02 09:{i:02}:00,{('view', 'purchase')[i % 2]},1\n" for i in range(20))
+    )
+    streams = {"events": Input("csv", path="events.csv", type_column="kind")}
+    text = "SEQ(view v, !purchases p) WHERE [u] AND v.u = NULL WITHIN 5 min PUBLISH Unbought"
+    logged = []
+    for embedded in (True, False):
+        caplog.clear()
+        run(Sink("console"), streams=streams, queries=(Queries(text=text, language="sase"),), embedded=embedded)
+        logged.append([message for message in caplog.messages if message.startswith("warning[")])
+    assert logged[0] == logged[1]
+    assert [message[:13] for message in logged[0]] == ["warning[K321]", "warning[K545]"]
+    assert "no row has the type `purchases`" in logged[0][1]
+    assert "did you mean `purchase`?" in logged[0][1]

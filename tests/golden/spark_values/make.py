@@ -6,7 +6,10 @@ Run by hand, with pyspark 4.3 and Java 17 in an environment of its own (neither 
 
 Left out, because there Keuka departs from Spark on purpose: integer overflow (Spark raises, and so do we, but for the row
 as a whole), floor and ceil of NaN and of doubles outside 64 bits (Spark wraps or saturates), a backslash in LIKE before an
-ordinary character (Spark raises). Division by zero is NULL here, so those rows ask Spark for `try_divide` and `try_mod`.
+ordinary character (Spark raises), doubles of 2^63 as integers (Spark takes the largest), hexadecimal texts as doubles, and in times
+texts without a date and zones by name (NULL here). Casts ask Spark for `try_cast`. Spark's `exp`, `ln` and `pow` may differ from C's in
+the last bit, so what is asked is rounded or compared.
+Division by zero is NULL here, so those rows ask Spark for `try_divide` and `try_mod`.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +40,19 @@ TYPES = {
     "t": "string",
     "p": "boolean",
     "q": "boolean",
+    "m": "decimal(10,2)",
+    "w": "decimal(18,4)",
+    "d": "date",
+    "e": "date",
 }
-NAMES = {"bigint": "integer", "int": "integer", "double": "double", "string": "string", "boolean": "boolean"}
+NAMES = {"bigint": "integer", "int": "integer", "double": "double", "string": "string", "boolean": "boolean", "date": "date"}
 
 COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
+
+PARTS = ("year", "month", "day", "hour", "minute", "second", "dayofweek")
+UNITS = ("year", "YYYY", "quarter", "month", "mon", "week", "day", "dd", "hour", "minute", "second")
+CASTS_OF_INTEGERS = [f"cast(i AS {type})" for type in ("INT", "BIGINT", "DOUBLE", "STRING", "BOOLEAN")]
+D, day = Decimal, date.fromisoformat
 
 # (columns, rows, expressions): every expression on every row. An expression may be a pair: ours, and what Spark is asked.
 Case = tuple[str, list[tuple[Any, ...]], list[str | tuple[str, str]]]
@@ -163,11 +177,194 @@ CASES: list[Case] = [
         [("ab", "cd"), ("", "é"), ("ab", None), (None, None)],
         ["concat(s, t)", "concat(s, '-', t)", "concat(s)", "length(concat(s, t))"],
     ),
+    # Times are made of seconds, because JSON has none: of the year 1, before and after 1970, on leap days, beyond the year 9999.
+    (
+        "i",
+        [
+            *[(seconds,) for seconds in (0, -1, 951782399, 951782400, 1709290230, -2208988800, -62135596800, 253402300800, 1735603200)],
+            (None,),
+        ],
+        [
+            *[f"{part}(cast(i AS TIMESTAMP))" for part in PARTS],
+            *[f"cast(date_trunc('{unit}', cast(i AS TIMESTAMP)) AS BIGINT)" for unit in UNITS],
+            "cast(cast(i AS TIMESTAMP) AS DOUBLE)",
+            "cast(cast(i AS TIMESTAMP) AS INT)",
+        ],
+    ),
+    (
+        "i",
+        [(0,), (-1,), (951782399,), (1709290230,), (-2208988800,), (-62135596800,), (None,)],
+        ["cast(cast(i AS TIMESTAMP) AS STRING)", "cast(date_trunc('WEEK', cast(i AS TIMESTAMP)) AS STRING)"],
+    ),
+    (
+        "x",
+        [(0.5,), (-0.5,), (1709290230.25,), (-2208988800.000001,), (NAN,), (INF,), (None,)],
+        [
+            *[f"{part}(cast(x AS TIMESTAMP))" for part in PARTS],
+            "cast(cast(x AS TIMESTAMP) AS STRING)",
+            "cast(cast(x AS TIMESTAMP) AS DOUBLE)",
+            "cast(date_trunc('millisecond', cast(x AS TIMESTAMP)) AS STRING)",
+            "cast(date_trunc('second', cast(x AS TIMESTAMP)) AS STRING)",
+        ],
+    ),
+    ("i", [(0,), (1,), (-5,), (LARGEST,), (-LARGEST - 1,), (2**31,), (-(2**31),), (None,)], CASTS_OF_INTEGERS),
+    ("p", [(True,), (False,), (None,)], [f"cast(p AS {type})" for type in ("INT", "BIGINT", "DOUBLE", "STRING", "BOOLEAN")]),
+    (
+        "x",
+        [(0.0,), (-0.0,), (2.9,), (-2.9,), (9.2e18,), (-9.3e18,), (1e300,), (2147483647.5,), (2147483648.0,), (NAN,), (-INF,), (None,)],
+        [f"cast(x AS {type})" for type in ("INT", "BIGINT", "BOOLEAN", "DOUBLE")],
+    ),
+    (
+        "s",
+        [
+            *[
+                (text,)
+                for text in ("12", " 12\t", "+12", "-12", "1.5", "", "-", "1e3", "abc", "9223372036854775807", "9223372036854775808")
+            ],
+            *[(text,) for text in ("-9223372036854775808", "2147483648", "0x10", "٣", "1 2", "\x00 7 \x1f", "7\x7f", "\u00a07", "--1")],
+            *[(text,) for text in ("true", "T", " yes ", "y", "1", "0", "No", "FALSE", "f", "tru", "on", "t\x7f")],
+            (None,),
+        ],
+        ["cast(s AS BIGINT)", "cast(s AS INT)", "cast(s AS BOOLEAN)", "cast(s AS STRING)"],
+    ),
+    (
+        "s",
+        [
+            *[
+                (text,)
+                for text in ("1.5", " 1.5 ", "1e3", "1E-3", ".5", "5.", "+.5e1", "-0", "1d", "1.5F", "", ".", "e5", "1e", "1_0", "1,5")
+            ],
+            *[(text,) for text in ("inf", "-Infinity", "+INF", "NaN", "nan", "-NaN", "-nan", "1e999", "-1e999", "1e-999", "4.9e-324")],
+            *[(text,) for text in ("0.1", "123456789012345678901234567890", "1.7976931348623157e308", "2.2250738585072011e-308", "1\x7f")],
+            (None,),
+        ],
+        ["cast(s AS DOUBLE)"],
+    ),
+    (
+        "s",
+        [
+            *[
+                (text,)
+                for text in ("2024-03-01 09:10:30.25", "2024-03-01T09:10:30Z", "2024-03-01 09:10:30+02:00", "2024-03-01", "2024", "2024-3")
+            ],
+            *[
+                (text,)
+                for text in ("2024-3-1 9:1:3", "2024-03-01 09", "2024-03-01 09:10", "2024-02-30", "2024-13-01", "2024-03-01 25:00:00")
+            ],
+            *[
+                (text,)
+                for text in (" 2024-03-01 09:10:30 \t", "2024-03-01 09:10:30.1234567", "2024-03-01 09:10:30.", "24-03-01", "01/03/2024")
+            ],
+            *[
+                (text,)
+                for text in ("2024-03-01 09:10:30-0230", "2024-03-01 09:10:30 +2", "2024-03-01 09:10Z", "2024-03-01T", "0001-01-01", "")
+            ],
+            *[
+                (text,)
+                for text in ("2024-03-01 09:10:30+18:00", "2024-03-01 09:10:30+18:01", "2024-03-01 09:10:60", "2024-02-29", "2023-02-29")
+            ],
+            (None,),
+        ],
+        ["cast(cast(s AS TIMESTAMP) AS DOUBLE)", "cast(cast(s AS TIMESTAMP) AS STRING)"],
+    ),
+    ("s", [("  a b ",), (" ",), ("",), ("\ta ",), ("\u00a0a ",), ("é ",), (None,)], ["trim(s)", "length(trim(s))"]),
+    (
+        "s",
+        [("abc",), ("ABC",), ("a.c",), ("",), ("xaby",), ("a\nc",), ("é",), ("a1b22",), ("[]",), (None,)],
+        [
+            "regexp_like(s, 'abc')",
+            "regexp_like(s, '^a.c$')",
+            "regexp_like(s, '[0-9]{2}')",
+            "regexp_like(s, '')",
+            r"regexp_like(s, 'a\.c')",
+            "regexp_like(s, '(?i)^abc$')",
+            "regexp_like(s, '^(a|b)*c?$')",
+            "regexp_like(s, '^.$')",
+            r"regexp_like(s, '\d\w+\d')",
+            r"regexp_like(s, '^[\[\]]+$')",
+            "NOT regexp_like(s, 'b+?')",
+        ],
+    ),
+    (
+        "x y",
+        [
+            *[
+                (4.0, 0.5),
+                (2.0, -1.0),
+                (-8.0, 3.0),
+                (-8.0, 0.5),
+                (0.0, 0.0),
+                (-0.0, -3.0),
+                (-0.0, -2.0),
+                (1.0, NAN),
+                (1.0, INF),
+                (-1.0, -INF),
+            ],
+            *[
+                (0.5, INF),
+                (2.0, -INF),
+                (NAN, 0.0),
+                (NAN, 1.0),
+                (INF, -1.0),
+                (-INF, 3.0),
+                (1e200, 2.0),
+                (-1e200, 3.0),
+                (1e-200, 2.0),
+                (None, 1.0),
+            ],
+        ],
+        ["sqrt(x)", "pow(x, y)", "sqrt(y)"],
+    ),
+    ("x", [(0.0,), (-1e300,), (-0.0,), (NAN,), (INF,), (-INF,), (None,)], ["ln(x)", "exp(x)", "ln(x) > 0.5", "exp(x) > 2.7"]),
+    ("x", [(710.0,), (-746.0,), (0.5,), (2.0,), (10.0,)], ["exp(x) > 1.0", "ln(x) > 0.0", "round(exp(x), 6)", "round(ln(x), 12)"]),
+    ("i", [(4,), (0,), (None,)], ["sqrt(i)", "pow(i, 2)", "round(pow(i, 0.5), 9)", "ln(i) IS NULL"]),
+    (
+        "m w",
+        [
+            *[(D("0.10"), D("0.1000")), (D("0.30"), D("0.3001")), (D("-7.25"), D("7.25")), (D("0.00"), D("0.0000")), (None, D("1.0000"))],
+            *[(D("99999999.99"), D("9999999999999.9999")), (D("-99999999.99"), None), (D("12.34"), D("-0.0001"))],
+        ],
+        [
+            *["m + w", "m - w", "-m", "abs(m)", "coalesce(m, w)", "least(m, w)", "greatest(m, w)", "m IS NULL"],
+            *[f"m {c} w" for c in COMPARISONS],
+            *[("m = 0.1", "m = 0.1BD"), ("m < 0.305", "m < 0.305BD"), ("m + 0.125", "m + 0.125BD"), ("w - 1", "w - 1L")],
+            *[("m IN (0.1, 12.34)", "m IN (0.1BD, 12.34BD)"), ("w IN (m, 0.3001)", "w IN (m, 0.3001BD)")],
+            *[("m BETWEEN 0.1 AND w", "m BETWEEN 0.1BD AND w"), ("CASE WHEN m > 0 THEN m ELSE w END", "CASE WHEN m > 0 THEN m ELSE w END")],
+            *[("m * w", "double(m) * double(w)"), ("m / w", "try_divide(double(m), double(w))"), ("m % 7", "try_mod(double(m), 7D)")],
+            ("round(m, 1)", "round(double(m), 1)"),
+        ],
+    ),
+    (
+        "m i",
+        [(D("3.00"), 3), (D("2.99"), 3), (D("-0.01"), 0), (D("0.00"), LARGEST), (None, 1), (D("1.00"), None), (D("5.50"), -LARGEST)],
+        [*[f"m {c} i" for c in COMPARISONS], "i IN (m, 3)"],
+    ),
+    ("m i", [(D("3.25"), 3), (D("-0.01"), -7), (None, 1)], ["m + i", "i - m", "coalesce(m, i)", "greatest(m, i)"]),
+    ("m x", [(D("0.10"), 0.1), (D("0.30"), 0.1 + 0.2), (D("1.50"), NAN), (None, 1.0)], [*[f"m {c} x" for c in COMPARISONS], "m + x"]),
+    (
+        "d e",
+        [
+            (day("2024-03-01"), day("2024-02-29")),
+            (day("1969-12-31"), day("1970-01-01")),
+            (day("0001-01-01"), day("9999-12-31")),
+            (None, day("2024-03-01")),
+        ],
+        [
+            *[f"d {c} e" for c in COMPARISONS],
+            *["coalesce(d, e)", "least(d, e)", "greatest(d, e)", "d IS NULL", ("d - e", "date_diff(d, e)")],
+            *[("d + 3", "date_add(d, 3)"), ("e - 31 days", "date_sub(e, 31)"), ("d >= '2024-03-01'", "d >= DATE'2024-03-01'")],
+            *[
+                ("d IN ('2024-03-01', e)", "d IN (DATE'2024-03-01', e)"),
+                ("d < '2024-03-01 00:00:01'", "d < TIMESTAMP_NTZ'2024-03-01 00:00:01'"),
+            ],
+        ],
+    ),
 ]
 
 
 def main() -> None:
-    spark = SparkSession.builder.master("local[1]").appName("golden values").config("spark.ui.enabled", "false").getOrCreate()
+    builder = SparkSession.builder.master("local[1]").appName("golden values").config("spark.ui.enabled", "false")
+    spark = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
     assert spark.conf.get("spark.sql.ansi.enabled") == "true"
     path = Path(__file__).with_name("golden.jsonl")
     with path.open("w", encoding="utf-8") as out:
@@ -187,7 +384,7 @@ def lines(spark: SparkSession, case: Case) -> Iterator[dict[str, Any]]:
         kind, values = ask(frame, theirs)
         yield {
             "expression": ours,
-            "arguments": {n: NAMES[TYPES[n]] for n in names},
+            "arguments": {n: name_of(TYPES[n]) for n in names},
             "result": kind,
             "rows": [[encoded(v) for v in (*row, value)] for row, value in zip(rows, values, strict=True)],
         }
@@ -196,16 +393,23 @@ def lines(spark: SparkSession, case: Case) -> Iterator[dict[str, Any]]:
 def as_spark(expression: str) -> str:
     """Our text in Spark's dialect: string literals without escapes, numbers with a point are doubles."""
     raw = re.sub(r"'([^']*)'", r"r'\1'", expression)
-    return re.sub(r"\b(\d+\.\d+)\b", r"\1D", raw)
+    return re.sub(r"\b(\d+\.\d+)\b", r"\1D", raw.replace("cast(", "try_cast("))
 
 
 def ask(frame: DataFrame, expression: str) -> tuple[str, list[Any]]:
     result = frame.selectExpr(f"{expression} AS r")
-    return NAMES[result.schema["r"].dataType.simpleString()], [row["r"] for row in result.collect()]
+    return name_of(result.schema["r"].dataType.simpleString()), [row["r"] for row in result.collect()]
+
+
+def name_of(type: str) -> str:
+    """What we call the type; of a decimal only the digits behind the point count."""
+    return f"decimal {type.split(',')[1][:-1]}" if type.startswith("decimal") else NAMES[type]
 
 
 def encoded(value: Any) -> Any:
-    """JSON has no NaN and no infinities; they become strings, which the type beside them tells from text."""
+    """JSON has no NaN, infinities, decimals and dates; they become strings, which the type beside them tells from text."""
+    if isinstance(value, Decimal | date):
+        return str(value)
     return repr(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 

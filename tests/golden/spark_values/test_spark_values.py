@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from keuka.algebra.values import evaluate, same
 from keuka.diagnostics import SourceText
 from keuka.languages.cel.lower import lower
 from keuka.languages.cel.syntax import parse
-from keuka.schema import ARROW_OF, Attribute, Schema, StreamType, TimeAxis, Type
+from keuka.schema import ARROW_OF, Schema, StreamType, TimeAxis, Type, attribute_of, decimal_type
 
 Row = tuple[Any, ...]
 
@@ -31,7 +33,19 @@ def read() -> list[dict[str, Any]]:
 
 
 def decoded(value: Any, kind: str) -> Any:
-    return float(value) if kind == "double" and value is not None else value
+    if value is None:
+        return None
+    of_text = {"double": float, "date": date.fromisoformat}.get(kind, Decimal if kind.startswith("decimal") else None)
+    return value if of_text is None else of_text(value)
+
+
+def arrow_of(kind: str) -> pa.DataType:
+    return decimal_type(int(kind.split()[1])) if kind.startswith("decimal") else ARROW_OF[Type(kind)]
+
+
+def as_reference(value: Any) -> Any:
+    """As the reference evaluator has it: dates are days since 1970."""
+    return value.toordinal() - date(1970, 1, 1).toordinal() if isinstance(value, date) else value
 
 
 GOLDEN = read()
@@ -46,7 +60,7 @@ def groups() -> list[list[dict[str, Any]]]:
 
 
 def stream_type(arguments: dict[str, str]) -> StreamType:
-    attributes = [Attribute(n, Type(t), ARROW_OF[Type(t)]) for n, t in {"ts": "integer", **arguments}.items()]
+    attributes = [attribute_of(n, arrow_of(t)) for n, t in {"ts": "integer", **arguments}.items()]
     return StreamType(Schema(tuple(attributes)), TimeAxis(None, pa.int64()))
 
 
@@ -63,8 +77,9 @@ def test_the_reference_evaluator_agrees_with_spark(entry: dict[str, Any]):
     source = SourceText("<query>", query([entry]))
     ((_, operator),) = lower((parse(source),), {"S": stream_type(entry["arguments"])}, {}).outputs
     assert isinstance(operator, Map)
-    assert operator.schema[0].type is Type(entry["result"])
-    for *arguments, expected in entry["rows"]:
+    assert operator.schema[0].type is Type(entry["result"].split()[0])
+    for row in entry["rows"]:
+        *arguments, expected = [as_reference(value) for value in row]
         value = evaluate(operator.items[0], ((0, *arguments),))
         assert agrees(value, expected), f"{entry['expression']} on {arguments}: {value!r}, Spark: {expected!r}"
 
@@ -74,10 +89,10 @@ def test_the_engine_agrees_with_spark(entries: list[dict[str, Any]]):
     rows = entries[0]["rows"]
     columns = {"ts": pa.array(range(len(rows)), pa.int64())}
     for i, (name, kind) in enumerate(entries[0]["arguments"].items()):
-        columns[name] = pa.array([row[i] for row in rows], ARROW_OF[Type(kind)])
+        columns[name] = pa.array([row[i] for row in rows], arrow_of(kind))
     result = keuka.match(query(entries), {"S": keuka.Stream(pa.table(columns), time="ts")}, language="cel")
     for i, entry in enumerate(entries):
-        assert result.schema.field(f"r{i}").type == ARROW_OF[Type(entry["result"])]
+        assert result.schema.field(f"r{i}").type == arrow_of(entry["result"])
         for row, value in zip(entry["rows"], result[f"r{i}"].to_pylist(), strict=True):
             assert agrees(value, row[-1]), f"{entry['expression']} on {row[:-1]}: {value!r}, Spark: {row[-1]!r}"
 
