@@ -17,6 +17,7 @@ NAMES = tuple(f"{tree}{kind}" for tree in ("ALD", "BRC", "ELM", "FIR", "HAZ", "L
 N_DAYS = 120
 MINUTES = 390  # 9:30 to 16:00
 SEED = 20240102
+N_FORCED_SALES, N_DOUBLE_TOPS = 40, 15
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -59,8 +60,8 @@ def generate_ticks(seed: int = SEED) -> pa.Table:
 
     usual = rng.uniform(800, 2500, (len(NAMES), 1, 1))
     volume = (usual * busy_hours * nervousness * rng.lognormal(0, 0.8, shape)).astype(np.int64).reshape(len(NAMES), -1) + 1
-    work_in_forced_sales(rng, returns, volume, n_episodes=40)
-    work_in_double_tops(rng, returns, n_episodes=15)
+    work_in_forced_sales(rng, returns, volume, n_episodes=N_FORCED_SALES)
+    work_in_double_tops(rng, returns, n_episodes=N_DOUBLE_TOPS)
     price = np.round(rng.uniform(40, 400, (len(NAMES), 1)) * np.exp(np.cumsum(returns, axis=1)), 2)
 
     days = np.busday_offset(np.datetime64("2024-01-02"), np.arange(N_DAYS), roll="forward").astype("datetime64[us]").astype(np.int64)
