@@ -36,6 +36,8 @@ Bag = Counter[Result]
 Outcome = Mapping[str, Bag | str]
 Results = TypeVar("Results")
 
+EVERY_ROW = keuka.cel("; ".join([f"FROM {stream} PUBLISH All-{stream}" for stream in SHAPES]))
+
 
 def lowered(text: ProgramText | keuka.Query | str) -> Program:
     """The algebra of a program, which is CEL if it is only a text."""
@@ -144,7 +146,7 @@ def _each(program: Program, results: Callable[[str, Operator], Results]) -> dict
 def rows_by_id(rows: Rows) -> dict[tuple[str, str], Row]:
     """What the engine calls each row; equal rows have different ids."""
     streams = {s: keuka.Stream(table(s, rows[s]), time=SHAPES[s].time) for s in SHAPES}
-    found = keuka.match_all("; ".join([f"FROM {s} PUBLISH All-{s}" for s in SHAPES]), streams, language="cel", contributors=True)
+    found = keuka.match_all(EVERY_ROW, streams, contributors=True)
     return {
         (stream, row["_contributors"][0]["id"]): tuple([row[name] for name in SHAPES[stream].arrow.names])
         for stream in SHAPES

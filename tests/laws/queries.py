@@ -10,6 +10,7 @@ import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from hypothesis import strategies as st
 
@@ -62,7 +63,7 @@ class Program:
     n_components: int = 0  # of the longest sequence in it
     texts: tuple[tuple[str, str], ...] = ()  # (language, text), unless it is one of CEL
 
-    @property
+    @cached_property
     def query(self) -> keuka.Query:
         texts = self.texts or (("cel", self.text),)
         return keuka.query([keuka.sase(text) if language == "sase" else keuka.cel(text) for language, text in texts])

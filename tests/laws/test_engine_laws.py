@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import hypothesis.strategies as st
 import pyarrow as pa
@@ -62,7 +63,7 @@ class Text:
     def text(self) -> str:
         return self.drawn.text
 
-    @property
+    @cached_property
     def program(self) -> Program:
         return lowered(self.drawn)
 

@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import hypothesis.strategies as st
 import numpy as np
@@ -75,7 +76,7 @@ class RuleText:
         text = re.sub(r"\b(Inner-\d+)\b", rf"\1x{self.number}", queries.numbered(self.drawn))
         return f"{text}\nPUBLISH {self.published}" if self.is_published else text
 
-    @property
+    @cached_property
     def query(self) -> keuka.Query:
         return keuka.sase(self.text) if self.language == "sase" else keuka.cel(self.text)
 
