@@ -5,7 +5,7 @@ strict operations give null if an argument is null, else an error if one is; AND
 """
 
 import cython
-from cython.cimports.keuka.kernel.functions import apply_function, move_to_zone
+from cython.cimports.keuka.kernel.functions import apply_function, move_to_zone, power_of_ten
 from cython.cimports.keuka.kernel.strings import StringTable
 from cython.cimports.libc.math import ceil, fabs, floor, fmod, isnan
 from cython.cimports.libc.stdint import int32_t, int64_t, uint8_t
@@ -143,17 +143,6 @@ def round_double(x: cython.double, digits: int64_t) -> cython.double:
     out[size + 2] = 48 + power % 10
     # Adding zero turns -0.0 into 0.0: decimals have no negative zero.
     return read_double(out, size + 3) + 0.0
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def power_of_ten(exponent: int64_t) -> int64_t:
-    """10^18 for all that are larger."""
-    power: int64_t = 1
-    for _ in range(min(exponent, 18)):
-        power *= 10
-    return power
 
 
 @cython.cfunc

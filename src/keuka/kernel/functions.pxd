@@ -46,6 +46,15 @@ cpdef enum Function:
     WRITE_INTEGER = 25
     WRITE_BOOLEAN = 26
     WRITE_TIME = 27
+    WRITE_DATE = 28
+    WRITE_DECIMAL = 29    # b: its scale
+    PARSE_DATE = 30       # text that is none is null, here and in the next one
+    PARSE_DECIMAL = 31    # b: the scale of the result
+    DATE_OF_TIME = 32     # null if its midnight is outside 64 bits
+    RESCALE = 33          # times 10 to the power of b, half up; null outside 64 bits
+    WITHOUT_FRACTION = 34 # of a decimal of the scale b
+    DOUBLE_TO_DECIMAL = 35  # b: the scale of the result; half up on the shortest digits of the double, null beyond 18 digits
+    WITHIN = 36           # a; null above b or below its opposite
 
 # Over n lanes, from UTC to a zone or back. `offsets` from bounds[0] to bounds[1] are those of the zone in the order of time: the second
 # since 1970 from which on it has one, times ZONE_STEP, plus the offset in seconds plus ZONE_STEP / 2.
@@ -56,6 +65,8 @@ cpdef enum:
 cdef void move_to_zone(
     bint to_local, int64_t n, int64_t* dv, uint8_t* df, const int64_t* av, const uint8_t* af, const int64_t* offsets, const int64_t* bounds
 ) noexcept nogil
+
+cdef int64_t power_of_ten(int64_t exponent) noexcept nogil
 
 # Over n lanes; False when memory is out. The result may stand where an argument stood.
 cdef bint apply_function(

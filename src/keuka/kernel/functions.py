@@ -7,19 +7,25 @@ import cython
 import pyarrow as pa
 import pyarrow.compute as pc
 from cython.cimports.cpython.exc import PyErr_SetInterrupt
-from cython.cimports.keuka.kernel.bytecode import IS_NULL, add_overflows, mul_overflows, sub_overflows
+from cython.cimports.keuka.kernel.bytecode import IS_NULL, add_overflows, mul_overflows, sub_overflows, write_shortest
 from cython.cimports.keuka.kernel.strings import StringTable, Verdicts
 from cython.cimports.libc.math import exp, isnan, log, pow, sqrt
 from cython.cimports.libc.stdint import int64_t, uint8_t
 from cython.cimports.libc.string import memcmp, memcpy, strlen
 
 # Functions that add texts to the string table, or write what is known of texts there: several threads cannot.
-CHANGE_STRINGS = (Function.TRIM, Function.REGEXP_LIKE, Function.WRITE_INTEGER, Function.WRITE_BOOLEAN, Function.WRITE_TIME)
+CHANGE_STRINGS = (
+    *(Function.TRIM, Function.REGEXP_LIKE, Function.WRITE_INTEGER, Function.WRITE_BOOLEAN),
+    *(Function.WRITE_TIME, Function.WRITE_DATE, Function.WRITE_DECIMAL),
+)
 
 _SECOND = cython.declare(int64_t, 1000000)
 _MINUTE = cython.declare(int64_t, 60000000)
 _HOUR = cython.declare(int64_t, 3600000000)
 _DAY = cython.declare(int64_t, 86400000000)
+_MOST_DAYS = cython.declare(int64_t, 106751991)  # of a date since 1970, so that its midnight fits 64 bits
+_MOST_DECIMAL = cython.declare(int64_t, 999999999999999999)
+_MOST_SCALE = cython.declare(int64_t, 38)
 # From the year 2500 on the rules for summer time repeat themselves after 400 years; both in seconds.
 _LAST_OFFSET = cython.declare(int64_t, 16725225600)
 _CYCLE = cython.declare(int64_t, 12622780800)
@@ -41,7 +47,8 @@ def apply_function(
 ) -> cython.bint:
     i: int64_t
     flag: uint8_t
-    has_two: cython.bint = function in (TRUNCATE_TIME, TRUNCATE_MONTHS, MOVE_TIME, POW, REGEXP_LIKE)
+    has_two: cython.bint = function in (TRUNCATE_TIME, TRUNCATE_MONTHS, MOVE_TIME, POW, REGEXP_LIKE, WRITE_DECIMAL, PARSE_DECIMAL)
+    has_two = has_two or function >= RESCALE
     if function == REGEXP_LIKE and not ask_patterns(n, av, af, bv, bf, strings):
         return False
     for i in range(n):
@@ -54,14 +61,14 @@ def apply_function(
             time_function(function, av[i], bv[i] if has_two else 0, dv + i, df + i)
         elif SQRT <= function <= POW:
             mathematics(function, av[i], bv[i] if has_two else 0, dv + i, df + i)
-        elif function <= REGEXP_LIKE or function >= WRITE_INTEGER:
+        elif function <= REGEXP_LIKE or WRITE_INTEGER <= function <= WRITE_DECIMAL:
             dv[i] = text_function(function, av[i], bv[i] if has_two else 0, strings)
             if dv[i] < 0:
                 return False
-        elif function <= FROM_SECONDS:
-            number_conversion(function, av[i], dv + i, df + i)
+        elif function <= FROM_SECONDS or function >= DATE_OF_TIME:
+            number_conversion(function, av[i], bv[i] if has_two else 0, dv + i, df + i)
         else:
-            parse(function, av[i], dv + i, df + i, strings)
+            parse(function, av[i], bv[i] if has_two else 0, dv + i, df + i, strings)
     return True
 
 
@@ -265,7 +272,9 @@ def mathematics(
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def number_conversion(function: cython.int, a: int64_t, result: cython.pointer(int64_t), flag: cython.pointer(uint8_t)) -> cython.void:
+def number_conversion(
+    function: cython.int, a: int64_t, b: int64_t, result: cython.pointer(int64_t), flag: cython.pointer(uint8_t)
+) -> cython.void:
     x: cython.double = 0
     result[0] = a
     if function == TO_INTEGER:
@@ -279,8 +288,65 @@ def number_conversion(function: cython.int, a: int64_t, result: cython.pointer(i
             flag[0] = IS_NULL
     elif function == SECONDS:
         result[0] = divide_down(a, _SECOND)
-    else:
+    elif function == FROM_SECONDS:
         time_of(a, _SECOND, result, flag)
+    elif function == DATE_OF_TIME:
+        result[0] = divide_down(a, _DAY)
+        if result[0] < -_MOST_DAYS:
+            flag[0] = IS_NULL
+    elif function == RESCALE:
+        if not rescale(a, b, result):
+            flag[0] = IS_NULL
+    elif function == WITHOUT_FRACTION:
+        result[0] = a // power_of_ten(b) if b <= 18 else 0
+    elif function == DOUBLE_TO_DECIMAL:
+        memcpy(cython.address(x), cython.address(a), 8)
+        if not decimal_of_double(x, b, result):
+            flag[0] = IS_NULL
+    elif a > b or a < -b:
+        flag[0] = IS_NULL
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def power_of_ten(exponent: int64_t) -> int64_t:
+    """10^18 for all that are larger."""
+    power: int64_t = 1
+    for _ in range(min(exponent, 18)):
+        power *= 10
+    return power
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def rescale(value: int64_t, digits: int64_t, result: cython.pointer(int64_t)) -> cython.bint:
+    """With so many more digits behind the point, or fewer, half up; False outside 64 bits. The value has at most 18 digits to lose."""
+    power: int64_t
+    rest: int64_t
+    if digits >= 0:
+        return (value == 0 or digits <= 18) and not mul_overflows(value, power_of_ten(digits), result)
+    result[0] = 0
+    if digits >= -18:
+        power = power_of_ten(-digits)
+        rest = value % power
+        result[0] = value // power
+        if rest >= power - rest:
+            result[0] += 1
+        elif -rest >= power + rest:
+            result[0] -= 1
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def decimal_of_double(x: cython.double, scale: int64_t, result: cython.pointer(int64_t)) -> cython.bint:
+    """Half up on its shortest digits, as Spark does; False for what is not finite and for more than 18 digits."""
+    text: cython.char[64]
+    write_shortest(x, text)
+    return parse_decimal(text, text + strlen(text), scale, result)
 
 
 # -- texts ---------------------------------------------------------------------------------------------------------------
@@ -313,7 +379,14 @@ def text_function(function: cython.int, a: int64_t, b: int64_t, strings: StringT
         else:
             memcpy(buffer, b"false", 5)
         return strings.add(buffer, 4 if a else 5, 64)
-    size = write_number(buffer, a) if function == WRITE_INTEGER else write_time(buffer, a)
+    if function == WRITE_INTEGER:
+        size = write_number(buffer, a)
+    elif function == WRITE_TIME:
+        size = write_time(buffer, a)
+    elif function == WRITE_DATE:
+        size = write_date(buffer, max(-_MOST_DAYS, min(a, _MOST_DAYS)))
+    else:
+        size = write_decimal(buffer, a, b)
     return strings.add(buffer, size, 64)
 
 
@@ -357,15 +430,12 @@ def write_padded(out: cython.pointer(cython.char), value: int64_t, width: int64_
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def write_time(out: cython.pointer(cython.char), time: int64_t) -> int64_t:
-    """Like 2024-03-01 09:10:30.25: no fraction where there is none; years beyond four digits have a sign."""
-    days: int64_t = divide_down(time, _DAY)
-    rest: int64_t = rest_above(time, _DAY)
+def write_date(out: cython.pointer(cython.char), days: int64_t) -> int64_t:
+    """Like 2024-03-01; years beyond four digits have a sign."""
     year: int64_t = 0
     month: int64_t = 0
     day: int64_t = 0
     size: int64_t = 0
-    width: int64_t = 6
     civil(days, cython.address(year), cython.address(month), cython.address(day))
     if year < 0 or year > 9999:
         out[0] = 45 if year < 0 else 43
@@ -376,13 +446,46 @@ def write_time(out: cython.pointer(cython.char), time: int64_t) -> int64_t:
     write_padded(out + size + 1, month, 2)
     out[size + 3] = 45
     write_padded(out + size + 4, day, 2)
-    out[size + 6] = 32
-    write_padded(out + size + 7, rest // _HOUR, 2)
-    out[size + 9] = 58
-    write_padded(out + size + 10, rest // _MINUTE % 60, 2)
-    out[size + 12] = 58
-    write_padded(out + size + 13, rest // _SECOND % 60, 2)
-    size += 15
+    return size + 6
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def write_decimal(out: cython.pointer(cython.char), value: int64_t, scale: int64_t) -> int64_t:
+    """All digits behind the point, and at least one before it."""
+    digits: cython.char[64]
+    scale = max(cython.cast(int64_t, 0), min(scale, _MOST_SCALE))
+    n: int64_t = write_number(digits, value)
+    first: int64_t = 1 if value < 0 else 0
+    size: int64_t = first
+    i: int64_t
+    if value < 0:
+        out[0] = 45
+    for i in range(max(scale + 1, n - first), 0, -1):
+        out[size] = digits[n - i] if i <= n - first else 48
+        size += 1
+        if i == scale + 1 and scale > 0:
+            out[size] = 46
+            size += 1
+    return size
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def write_time(out: cython.pointer(cython.char), time: int64_t) -> int64_t:
+    """Like 2024-03-01 09:10:30.25: no fraction where there is none."""
+    rest: int64_t = rest_above(time, _DAY)
+    size: int64_t = write_date(out, divide_down(time, _DAY))
+    width: int64_t = 6
+    out[size] = 32
+    write_padded(out + size + 1, rest // _HOUR, 2)
+    out[size + 3] = 58
+    write_padded(out + size + 4, rest // _MINUTE % 60, 2)
+    out[size + 6] = 58
+    write_padded(out + size + 7, rest // _SECOND % 60, 2)
+    size += 9
     rest = rest % _SECOND
     if rest == 0:
         return size
@@ -409,16 +512,22 @@ def is_blank(byte: cython.char) -> cython.bint:
 @cython.nogil
 @cython.exceptval(check=False)
 def parse(
-    function: cython.int, code: int64_t, result: cython.pointer(int64_t), flag: cython.pointer(uint8_t), strings: StringTable
+    function: cython.int,
+    code: int64_t,
+    scale: int64_t,
+    result: cython.pointer(int64_t),
+    flag: cython.pointer(uint8_t),
+    strings: StringTable,
 ) -> cython.void:
     text: cython.pointer(cython.const[cython.char]) = strings.blob + strings.entries[code].offset
     end: cython.pointer(cython.const[cython.char]) = text + strings.entries[code].length
     x: cython.double = 0
     found: cython.bint
-    # Java leaves DEL where it is when it reads a double.
-    while end > text and is_blank((end - 1)[0]) and (function != PARSE_DOUBLE or (end - 1)[0] != 127):
+    # Java leaves DEL where it is when it reads a double or a decimal.
+    by_java: cython.bint = function == PARSE_DOUBLE or function == PARSE_DECIMAL
+    while end > text and is_blank((end - 1)[0]) and not (by_java and (end - 1)[0] == 127):
         end -= 1
-    while text < end and is_blank(text[0]) and (function != PARSE_DOUBLE or text[0] != 127):
+    while text < end and is_blank(text[0]) and not (by_java and text[0] == 127):
         text += 1
     if function == PARSE_INTEGER:
         found = parse_integer(text, end, result)
@@ -428,8 +537,12 @@ def parse(
     elif function == PARSE_BOOLEAN:
         result[0] = is_one_of(text, end, b" t true y yes 1 ")
         found = result[0] or is_one_of(text, end, b" f false n no 0 ")
-    else:
+    elif function == PARSE_TIME:
         found = parse_time(text, end, result)
+    elif function == PARSE_DATE:
+        found = parse_date(text, end, result)
+    else:
+        found = parse_decimal(text, end, scale, result)
     if not found:
         flag[0] = IS_NULL
 
@@ -639,16 +752,126 @@ def parse_time(
         return False
     if negative:
         fields[0] = -fields[0]
-    if not 1 <= fields[1] <= 12 or fields[2] < 1 or fields[3] > 23 or fields[4] > 59 or fields[5] > 59:
-        return False
-    day = days_of(fields[0], fields[1], fields[2])
-    # The last day of the month before the next one.
-    if day >= days_of(fields[0] + (1 if fields[1] == 12 else 0), fields[1] % 12 + 1, 1):
+    if fields[3] > 23 or fields[4] > 59 or fields[5] > 59 or not day_of(fields[0], fields[1], fields[2], cython.address(day)):
         return False
     if mul_overflows(day, 86400, cython.address(day)):
         return False
     day += 3600 * fields[3] + 60 * fields[4] + fields[5] - offset
     return not mul_overflows(day, _SECOND, result) and not add_overflows(result[0], fields[6], result)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def parse_date(
+    text: cython.pointer(cython.const[cython.char]), end: cython.pointer(cython.const[cython.char]), result: cython.pointer(int64_t)
+) -> cython.bint:
+    """Spark's forms from a year to 2024-03-01; behind a day may follow anything that a blank or a T begins."""
+    at: cython.pointer(cython.pointer(cython.const[cython.char])) = cython.address(text)
+    fields: int64_t[3]
+    i: int64_t
+    negative: cython.bint = take(at, end, 45)
+    if not negative:
+        take(at, end, 43)
+    fields[1] = fields[2] = 1
+    if not digits(at, end, 4, 7, cython.address(fields[0])):
+        return False
+    for i in range(1, 3):
+        if text < end and not (take(at, end, 45) and digits(at, end, 1, 2, cython.address(fields[i]))):
+            return False
+    if text < end and text[0] != 32 and text[0] != 84:
+        return False
+    return day_of(-fields[0] if negative else fields[0], fields[1], fields[2], result) and -_MOST_DAYS <= result[0] <= _MOST_DAYS
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def day_of(year: int64_t, month: int64_t, day: int64_t, result: cython.pointer(int64_t)) -> cython.bint:
+    """Days since 1970; False if the calendar has no such day."""
+    if not 1 <= month <= 12 or day < 1:
+        return False
+    result[0] = days_of(year, month, day)
+    # No later than the last day before the next month.
+    return result[0] < days_of(year + (1 if month == 12 else 0), month % 12 + 1, 1)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def parse_decimal(
+    text: cython.pointer(cython.const[cython.char]),
+    end: cython.pointer(cython.const[cython.char]),
+    scale: int64_t,
+    result: cython.pointer(int64_t),
+) -> cython.bint:
+    """As Java reads a decimal, of ASCII digits alone, half up at the scale; False if it is none or has more than 18 digits there."""
+    negative: cython.bint = text < end and text[0] == 45
+    if text < end and (text[0] == 45 or text[0] == 43):
+        text += 1
+    stop: cython.pointer(cython.const[cython.char]) = text
+    n_digits: int64_t = 0
+    n_fraction: int64_t = 0
+    in_fraction: cython.bint = False
+    exponent: int64_t = 0
+    while stop < end and (48 <= stop[0] <= 57 or (stop[0] == 46 and not in_fraction)):
+        if stop[0] == 46:
+            in_fraction = True
+        else:
+            n_digits += 1
+            n_fraction += 1 if in_fraction else 0
+        stop += 1
+    if n_digits == 0 or (stop < end and not parse_exponent(stop, end, cython.address(exponent))):
+        return False
+    # Java has 32 bits for the exponent, and counts the digits behind the point in as many.
+    if exponent > 2147483647 or n_fraction - exponent > 2147483647:
+        return False
+    # Where a digit stands at the scale: the last one that is kept at 0, the one that decides about rounding at -1.
+    place: int64_t = n_digits - 1 - n_fraction + exponent + max(cython.cast(int64_t, 0), min(scale, _MOST_SCALE))
+    value: int64_t = 0
+    while text < stop and place >= -1:
+        if text[0] != 46:
+            if place == -1:
+                value += 1 if text[0] >= 53 else 0
+            elif value > _MOST_DECIMAL // 10:
+                return False
+            else:
+                value = 10 * value + text[0] - 48
+            place -= 1
+        text += 1
+    while value != 0 and place >= 0:
+        if value > _MOST_DECIMAL // 10:
+            return False
+        value *= 10
+        place -= 1
+    if value > _MOST_DECIMAL:
+        return False
+    result[0] = -value if negative else value
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def parse_exponent(
+    text: cython.pointer(cython.const[cython.char]), end: cython.pointer(cython.const[cython.char]), exponent: cython.pointer(int64_t)
+) -> cython.bint:
+    """Up to ten digits behind e, and zeros before them."""
+    at: cython.pointer(cython.pointer(cython.const[cython.char])) = cython.address(text)
+    if not take(at, end, 101) and not take(at, end, 69):
+        return False
+    negative: cython.bint = take(at, end, 45)
+    if not negative:
+        take(at, end, 43)
+    if text == end:
+        return False
+    while end - text > 1 and text[0] == 48:
+        text += 1
+    if not digits(at, end, 1, 10, exponent) or text != end:
+        return False
+    if negative:
+        exponent[0] = -exponent[0]
+    return True
 
 
 @cython.cfunc

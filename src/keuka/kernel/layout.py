@@ -82,13 +82,15 @@ _SIGNATURES |= {
     Op.COALESCE: (("same", "same"), "same"),
     Op.SELECT: ((_PLAIN, "same", "same"), "same"),
 }
-_OF_TEXT = (Function.PARSE_INTEGER, Function.PARSE_DOUBLE, Function.PARSE_BOOLEAN, Function.PARSE_TIME)
+_OF_TEXT = (Function.PARSE_INTEGER, Function.PARSE_DOUBLE, Function.PARSE_BOOLEAN, Function.PARSE_TIME, Function.PARSE_DATE)
 _FUNCTIONS = dict.fromkeys(Function, ((_PLAIN,), _PLAIN))
-_FUNCTIONS |= dict.fromkeys(
-    (Function.TRUNCATE_TIME, Function.TRUNCATE_MONTHS, Function.MOVE_TIME, Function.POW), ((_PLAIN, _PLAIN), _PLAIN)
-)
+_OF_TWO = (Function.TRUNCATE_TIME, Function.TRUNCATE_MONTHS, Function.MOVE_TIME, Function.POW)
+_OF_TWO += (Function.RESCALE, Function.WITHOUT_FRACTION, Function.DOUBLE_TO_DECIMAL, Function.WITHIN)
+_FUNCTIONS |= dict.fromkeys(_OF_TWO, ((_PLAIN, _PLAIN), _PLAIN))
 _FUNCTIONS |= dict.fromkeys(_OF_TEXT, ((_TEXT,), _PLAIN))
-_FUNCTIONS |= dict.fromkeys((Function.WRITE_INTEGER, Function.WRITE_BOOLEAN, Function.WRITE_TIME), ((_PLAIN,), _TEXT))
+_WRITE = (Function.WRITE_INTEGER, Function.WRITE_BOOLEAN, Function.WRITE_TIME, Function.WRITE_DATE)
+_FUNCTIONS |= dict.fromkeys(_WRITE, ((_PLAIN,), _TEXT))
+_FUNCTIONS |= {Function.WRITE_DECIMAL: ((_PLAIN, _PLAIN), _TEXT), Function.PARSE_DECIMAL: ((_TEXT, _PLAIN), _PLAIN)}
 _FUNCTIONS |= {Function.TRIM: ((_TEXT,), _TEXT), Function.REGEXP_LIKE: ((_TEXT, _TEXT), _PLAIN)}
 
 
