@@ -74,7 +74,7 @@ EXPLANATIONS: dict[str, str] = {
     "K211": "DUR is used where it has no meaning: it belongs in the conditions of FILTER, NEXT and FOLD. In a SELECT subtract two time columns instead: `ts - ts_1 AS gap`. SASE has no DUR; it has WITHIN.",
     "K220": "A rule of an engine reads a field of a struct in a stream that another rule publishes. Structs are passed on between rules as they are, so the field must be a column of what is published: `SELECT payload.user.id AS user, ...`.",
     "K230": "The pattern of `regexp_like` is not one that can be searched for. Patterns have the syntax of RE2, which has no lookaheads and no references to groups; what other engines read otherwise (`[a&&b]`, `[a[b]]`, `[[:alpha:]]`, `\\v`, `\\C`) is refused as well.",
-    "K231": "A value is cast to a type that values cannot have, or from one type to another that it cannot become. A double is not cast to text, because programs write doubles in different ways.",
+    "K231": "A value is cast to a type that values cannot have, or from one type to another that it cannot become. A double is not cast to text, because programs write doubles in different ways. A decimal has up to 18 digits.",
     "K301": "The first input of FOLD must have every attribute of the second, the time column included, with the same type, because each step replaces them.",
     "K302": "FOLD assigns to a name that is not an attribute of its first input. Introduce it there first: `SELECT *, 1 AS cnt FROM ...`.",
     "K303": "Every side of a UNION must have the same attribute names and types. Select or rename attributes until they agree. The types of an ANY may have different attributes, but one name means one type.",

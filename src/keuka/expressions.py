@@ -82,6 +82,9 @@ OPERATIONS: dict[str, tuple[int | None, bool]] = {
     "mod": (2, False),  # sign of the dividend; x%0 is null
     "to_double": (1, False),
     "decimal_to_double": (2, False),  # a decimal, and its scale
+    "decimal_to_integer": (2, False),  # the same; without its fraction
+    "decimal_to_string": (2, False),  # the same; with all digits behind the point
+    "to_decimal": (4, False),  # a value, its scale if it is a decimal, precision and scale of the result; null if it does not fit
     "scale_up": (
         2,
         False,
@@ -206,6 +209,8 @@ def scale_of(expression: Expression) -> int:
         if isinstance(node, Literal) and isinstance(node.value, Decimal):
             return more - exponent_of(node.value)
         if isinstance(node, Call):
+            if node.op == "to_decimal":
+                return more + integer_of(node.args[3])
             n_more = node.args[1].value if node.op in ("scale_up", "rescale") and isinstance(node.args[1], Literal) else None
             if isinstance(n_more, int):
                 stack.append((node.args[0], more + n_more))
@@ -216,11 +221,22 @@ def scale_of(expression: Expression) -> int:
 
 
 def zone_of(expression: Expression) -> str | None:
-    """The zone of the first timestamp column that the expression is computed from."""
-    for node in walk(expression):
+    """The zone of the first timestamp column that the expression is computed from. What is made of a date has none."""
+    stack = [expression]
+    while stack:
+        node = stack.pop()
         if isinstance(node, Column) and node.type is Type.TIMESTAMP and node.arrow is not None:
             return None if node.arrow.tz is None else str(node.arrow.tz)
+        if isinstance(node, Call) and node.type is not Type.DATE:
+            stack.extend(node.args)
     return None
+
+
+def integer_of(expression: Expression) -> int:
+    """The number that an operation takes as a constant."""
+    assert isinstance(expression, Literal)
+    assert isinstance(expression.value, int)
+    return expression.value
 
 
 def exponent_of(value: Decimal) -> int:
@@ -253,6 +269,8 @@ SQL_NAMES = {
     Type.DOUBLE: "DOUBLE",
     Type.STRING: "STRING",
     Type.TIMESTAMP: "TIMESTAMP",
+    Type.DATE: "DATE",
+    Type.DECIMAL: "DECIMAL",
 }
 
 _MOST_SHOWN = 20  # values of a list
@@ -316,6 +334,8 @@ def show(expression: Expression, sided: bool = False, outer: int = 0) -> str:
     if expression.op == "case":
         pairs = [f"WHEN {show(c, sided)} THEN {show(v, sided)}" for c, v in zip(args[:-1:2], args[1:-1:2], strict=True)]
         return f"CASE {' '.join(pairs)} ELSE {show(args[-1], sided)} END"
-    if expression.op in ("cast", "to_int"):
+    if expression.op == "to_decimal":
+        return f"cast({show(args[0], sided)} AS DECIMAL({show(args[2])}, {show(args[3])}))"
+    if expression.op in ("cast", "to_int", "decimal_to_integer", "decimal_to_string"):
         return f"cast({show(args[0], sided)} AS {'INT' if expression.op == 'to_int' else SQL_NAMES[expression.type]})"
     return f"{expression.op}({', '.join([show(a, sided) for a in args])})"

@@ -71,6 +71,38 @@ def test_values(expression: str, expected: list[Any]):
     assert values(expression) == expected
 
 
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("cast(d AS STRING)", ["2024-03-01", "2024-03-31", None, "1969-12-31"]),
+        ("cast(ts AS DATE)", [date(2024, 3, 1), date(2024, 3, 31), date(2024, 1, 1), None]),
+        ("cast(paris AS DATE)", [date(2024, 3, 1), date(2024, 3, 31), None, None]),
+        ("cast(paris AS DATE) = d", [True, True, None, None]),
+        ("cast(paris AS DATE) = paris", [True, True, None, None]),
+        ("hour(cast(cast(paris AS DATE) AS TIMESTAMP))", [0, 0, None, None]),
+        ("cast(concat('2024-1-', cast(n AS STRING), 'T?') AS DATE)", [date(2024, 1, n) for n in (1, 2, 3, 4)]),
+        ("cast('2024-02-30' AS DATE)", [None] * 4),
+        ("cast('1970-01-01' AS DATE) + n", [date(1970, 1, n) for n in (2, 3, 4, 5)]),
+        ("d - cast('2024-03-01' AS DATE)", [0, 30, None, -19784]),
+    ],
+)
+def test_casts(expression: str, expected: list[Any]):
+    assert values(expression) == expected
+
+
+def test_a_time_that_is_made_of_a_date_has_no_zone():
+    found = keuka.match("SELECT cast(cast(paris AS DATE) AS TIMESTAMP) AS v FROM S", EVENTS, time="at")["v"]
+    assert found.type == pa.timestamp("us")
+    assert found.to_pylist() == [datetime(2024, 3, 1), datetime(2024, 3, 31), None, None]
+
+
+def test_a_date_whose_midnight_does_not_fit_is_null():
+    times = pa.array([-(2**63), 2**63 - 1], pa.int64()).cast(pa.timestamp("us"))
+    table = pa.table({"at": [1, 2], "ts": times, "s": ["294247-01-11", "-290308-12-20"]})
+    found = keuka.match("SELECT cast(ts AS DATE) AS d, cast(s AS DATE) AS e FROM S", table, time="at")
+    assert [column.cast(pa.int32()).to_pylist() for column in (found["d"], found["e"])] == [[None, 106751991], [None, None]]
+
+
 def test_parameters_are_dates_too():
     assert values("d = :v", v=date(2024, 3, 1)) == [True, False, None, False]
     assert values("ts >= :v", v=date(2024, 3, 1)) == [True, True, False, None]

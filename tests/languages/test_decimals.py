@@ -80,10 +80,33 @@ def test_comparisons_are_exact(condition: str, expected: list[Any]):
         ("p + x", "double", [0.2, 0.6, None, -14.5]),
         ("round(p, 1)", "double", [0.1, 0.3, None, -7.3]),
         ("floor(p)", "int64", [0, 0, None, -8]),
+        ("cast(p AS BIGINT)", "int64", [0, 0, None, -7]),
+        ("cast(p AS STRING)", "string", ["0.10", "0.30", None, "-7.25"]),
+        ("cast(p AS BOOLEAN)", "bool", [True, True, None, True]),
+        ("cast(p AS DECIMAL(10, 1))", "decimal128(18, 1)", [D("0.1"), D("0.3"), None, D("-7.3")]),
+        ("cast(p AS DECIMAL(4, 4))", "decimal128(18, 4)", [D("0.1000"), D("0.3000"), None, None]),
+        ("cast(x AS DECIMAL(3, 2)) + p", "decimal128(18, 2)", [D("0.20"), D("0.60"), None, D("-14.50")]),
+        ("cast(n AS DECIMAL(2, 1))", "decimal128(18, 1)", [D("0.0"), D("1.0"), D("2.0"), D("-7.0")]),
+        (
+            "cast(concat(cast(q AS STRING), '5') AS DECIMAL(5, 4))",
+            "decimal128(18, 4)",
+            [D("0.1001"), D("0.3002"), D("1.0001"), D("-7.2501")],
+        ),
+        ("cast(n > 0 AS DECIMAL)", "decimal128(18, 0)", [D(0), D(1), D(1), D(0)]),
+        ("cast(NULL AS DECIMAL(5, 2))", "decimal128(18, 2)", [None] * 4),
+        ("cast(0.125 AS DECIMAL(5, 2))", "decimal128(18, 2)", [D("0.13")] * 4),
     ],
 )
 def test_values_and_their_types(expression: str, type: str, expected: list[Any]):
     assert (type_of(expression), values(expression)) == (type, expected)
+
+
+def test_decimals_of_many_digits_behind_the_point_can_be_cast():
+    many = pa.table({"at": [1, 2], "p": pa.array([D("5e-21"), D("-0.99999999999999999e-20")], pa.decimal128(38, 38))})
+    query = "SELECT cast(p AS STRING) AS s, cast(p AS BIGINT) AS n, cast(p AS DECIMAL(18, 18)) AS d FROM S"
+    first, second = keuka.match(query, many, time="at").to_pylist()
+    assert (first["s"], first["n"], first["d"]) == ("0.00000000000000000000500000000000000000", 0, D(0))
+    assert second["s"] == "-0.00000000000000000000999999999999999990"
 
 
 def test_a_comparison_with_a_far_larger_number_does_not_overflow():

@@ -57,6 +57,16 @@ from .cel import mistake, value
         ("cast(Volume AS BIGINT)", "Volume", "integer"),
         ("CAST (NULL AS STRING)", "NULL", "string"),
         ("cast(ts AS STRING)", "cast(ts AS STRING)", "string"),
+        ("cast(Name AS date)", "cast(Name AS DATE)", "date"),
+        ("cast(ts AS DATE)", "cast(ts AS DATE)", "date"),
+        ("cast(cast(ts AS DATE) AS STRING)", "cast(cast(ts AS DATE) AS STRING)", "string"),
+        ("cast(Volume AS DECIMAL)", "cast(Volume AS DECIMAL(10, 0))", "decimal"),
+        ("cast(Price AS Numeric(5))", "cast(Price AS DECIMAL(5, 0))", "decimal"),
+        ("cast(Name AS dec( 5 , 2 ))", "cast(Name AS DECIMAL(5, 2))", "decimal"),
+        ("cast(cast(Name AS DECIMAL(18, 2)) AS DECIMAL(18, 2))", "cast(Name AS DECIMAL(18, 2))", "decimal"),
+        ("cast(NULL AS DECIMAL(5, 2))", "cast(NULL AS DECIMAL(5, 2))", "decimal"),
+        ("cast(1.25 AS DECIMAL(5, 1))", "cast(1.25 AS DECIMAL(5, 1))", "decimal"),
+        ("cast(cast(Name AS DECIMAL) AS INT)", "cast(cast(cast(Name AS DECIMAL(10, 0)) AS BIGINT) AS INT)", "integer"),
     ],
 )
 def test_functions(text, meaning, type):
@@ -142,11 +152,31 @@ def test_functions_of_sql_are_explained(name, word):
 
 
 @pytest.mark.parametrize(
-    ("text", "at"), [("cast(Price AS STRING)", "Price"), ("cast(Name AS NUMBER)", "NUMBER"), ("cast(ts AS BOOLEAN)", "ts")]
+    ("text", "at"),
+    [
+        ("cast(Price AS STRING)", "Price"),
+        ("cast(Name AS NUMBER)", "NUMBER"),
+        ("cast(ts AS BOOLEAN)", "ts"),
+        ("cast(ts AS DECIMAL(18, 6))", "ts"),
+        ("cast(Volume AS DATE)", "Volume"),
+        ("cast(Price AS DATE)", "Price"),
+        ("cast(Price > 1 AS DATE)", "Price > 1"),
+        *[(f"cast(cast(ts AS DATE) AS {type})", "cast(ts AS DATE)") for type in ("BIGINT", "INT", "DOUBLE", "BOOLEAN", "DECIMAL")],
+        *[(f"cast(cast(Price AS DECIMAL) AS {type})", "cast(Price AS DECIMAL)") for type in ("TIMESTAMP", "DATE")],
+        ("cast(Name AS DECIMAL(19))", "19"),
+        ("cast(Name AS DECIMAL(0, 0))", "0"),
+        ("cast(Name AS DECIMAL(99999999999999999999, 2))", "99999999999999999999"),
+        ("cast(Name AS DECIMAL(5, 6))", "6"),
+        ("cast(Name AS BIGINT(5))", "5"),
+    ],
 )
 def test_casts_that_are_refused(text, at):
     finding = mistake(f"SELECT {text} AS x FROM Stock")
     assert (finding.code, finding.span.text) == ("K231", at)
+
+
+def test_a_refused_decimal_names_the_digits_that_there_are():
+    assert "`DECIMAL(18, 4)`" in mistake("SELECT cast(Price AS DECIMAL(38, 4)) AS x FROM Stock").help[0]
 
 
 def test_a_word_before_its_parenthesis_is_a_cast_and_a_name_elsewhere():
@@ -183,7 +213,7 @@ def test_times_have_the_parts_that_clocks_of_their_zone_showed(zone):
     times = pa.array(moments, pa.int64()).cast(pa.timestamp("us", zone))
     texts = [f"{part}(ts)" for part in ("year", "month", "day", "hour", "minute", "second", "dayofweek")]
     texts += [f"date_trunc('{unit}', ts)" for unit in ("second", "minute", "hour", "day", "week", "month", "quarter", "year")]
-    texts += ["cast(ts AS STRING)"]
+    texts += ["cast(ts AS STRING)", "cast(ts AS DATE)"]
     table = pa.table({"t": range(len(moments)), "ts": times})
     query = "SELECT " + ", ".join([f"{text} AS r{i}" for i, text in enumerate(texts)]) + " FROM S"
     result = keuka.match(query, table, time="t")
@@ -194,6 +224,8 @@ def test_times_have_the_parts_that_clocks_of_their_zone_showed(zone):
         if pa.types.is_timestamp(column.type):
             assert column.type.tz == zone
             column = column.cast(pa.int64())
+        elif pa.types.is_date(column.type):
+            column = column.cast(pa.int32())
         assert column.to_pylist() == [evaluate(expression, ((0, moment),)) for moment in moments], texts[i]
 
 

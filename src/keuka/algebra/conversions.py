@@ -5,6 +5,7 @@ A time is microseconds since 1970, in UTC unless it is called local. What cannot
 
 from __future__ import annotations
 
+import decimal
 import functools
 import math
 import re
@@ -12,7 +13,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
-from keuka.schema import Type
+from keuka.schema import MOST_DAYS, MOST_DIGITS, Type
 
 SECOND, MINUTE, HOUR, DAY = 1_000_000, 60_000_000, 3_600_000_000, 86_400_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -30,6 +31,10 @@ MONTHS = {"month": 1, "quarter": 3, "year": 12}
 
 def fits(value: int) -> int | None:
     return value if -(2**63) <= value < 2**63 else None
+
+
+def fits_date(days: int) -> int | None:
+    return days if abs(days) <= MOST_DAYS else None
 
 
 # -- parts of times ------------------------------------------------------------------------------------------------------
@@ -196,13 +201,75 @@ def _parse_offset(text: str) -> int | None:
     return (3600 * hours + 60 * minutes) * (-1 if found[1] == "-" else 1)
 
 
+_DATE = re.compile(r"([+-]?[0-9]{4,7})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[ T].*)?)?)?", re.DOTALL)
+
+
+def parse_date(text: str) -> int | None:
+    """Days since 1970. Spark's forms from a year to a day, behind which may follow anything that a blank or a `T` begins."""
+    found = _DATE.fullmatch(text.strip(_BLANKS))
+    if found is None:
+        return None
+    year, month, day = [int(part or 1) for part in found.groups()]
+    try:
+        moment = datetime(2000 + year % 400, month, day, tzinfo=UTC)
+    except ValueError:
+        return None
+    return fits_date(((moment - _EPOCH) // _ONE + (year // 400 - 5) * _CYCLE) // DAY)
+
+
 def write_time(time: int) -> str:
-    """Like `2024-03-01 09:10:30.25`: no fraction where there is none; years beyond four digits have a sign."""
-    moment, years = moment_of(time)
+    """Like `2024-03-01 09:10:30.25`: no fraction where there is none."""
+    moment, _ = moment_of(time)
+    fraction = f".{moment.microsecond:06}".rstrip("0").rstrip(".")
+    return f"{write_date(time // DAY)} {moment:%H:%M:%S}{fraction}"
+
+
+def write_date(days: int) -> str:
+    """Like `2024-03-01`; years beyond four digits have a sign."""
+    moment, years = moment_of(days * DAY)
     year = moment.year + years
     sign = "-" if year < 0 else "+" if year > 9999 else ""
-    fraction = f".{moment.microsecond:06}".rstrip("0").rstrip(".")
-    return f"{sign}{abs(year):04}-{moment:%m-%d %H:%M:%S}{fraction}"
+    return f"{sign}{abs(year):04}-{moment:%m-%d}"
+
+
+# -- decimals ------------------------------------------------------------------------------------------------------------
+
+_DECIMAL = re.compile(r"([+-]?)([0-9]*)\.?([0-9]*)(?:e([+-]?)0*([0-9]{1,10}))?", re.IGNORECASE)
+
+
+def to_decimal(value: bool | int | float | str | decimal.Decimal, precision: int, scale: int) -> decimal.Decimal | None:
+    """With so many digits, so many of them behind the point, half up. Of a double its shortest digits count, as Java writes them."""
+    if isinstance(value, str):
+        return parse_decimal(value, precision, scale)
+    if isinstance(value, float):
+        return parse_decimal(repr(value), precision, scale)
+    return _with_digits(decimal.Decimal(value), precision, scale)
+
+
+def parse_decimal(text: str, precision: int, scale: int) -> decimal.Decimal | None:
+    """As Java reads a decimal, of ASCII's digits alone."""
+    found = _DECIMAL.fullmatch(text.strip(_BLANKS[:-1]))
+    if found is None or not found[2] + found[3]:
+        return None
+    written = int(found[5] or 0) * (-1 if found[4] == "-" else 1)
+    exponent = written - len(found[3])
+    digits = (found[2] + found[3]).lstrip("0")
+    if written >= 2**31 or exponent <= -(2**31):  # Java has 32 bits for the exponent, and for the number of digits behind the point
+        return None
+    # Numbers of a billion digits are not written out: too large ones are none, too small ones nothing.
+    if digits and len(digits) + exponent > MOST_DIGITS:
+        return None
+    if len(digits) + exponent < -scale:
+        digits = ""
+    exact = decimal.Decimal(f"{found[1]}{digits}e{exponent}") if digits else decimal.Decimal(0)
+    return _with_digits(exact, precision, scale)
+
+
+def _with_digits(exact: decimal.Decimal, precision: int, scale: int) -> decimal.Decimal | None:
+    unit = decimal.Decimal((0, (1,), -scale))
+    rounded = exact.quantize(unit, decimal.ROUND_HALF_UP, decimal.Context(prec=decimal.MAX_PREC))
+    # There is no negative zero.
+    return None if len(rounded.as_tuple().digits) > precision else rounded or abs(rounded)
 
 
 # -- casts ---------------------------------------------------------------------------------------------------------------
@@ -212,9 +279,12 @@ def to_integer(x: float) -> int | None:
     return fits(int(x)) if math.isfinite(x) else None
 
 
-# From which type to which; a cast to a type that is not here is refused. `to_int` (32 bits) is an operation of its own.
+# From which type to which. What is not here is refused or an operation of its own: `to_int` (32 bits), `to_decimal`, and what needs to
+# know the scale of a decimal.
 CASTS: dict[tuple[Type, Type], Callable[..., object]] = {
     (Type.BOOLEAN, Type.INTEGER): int,
+    (Type.DATE, Type.STRING): write_date,
+    (Type.DECIMAL, Type.BOOLEAN): lambda x: x != 0,
     (Type.BOOLEAN, Type.DOUBLE): float,
     (Type.BOOLEAN, Type.STRING): lambda x: "true" if x else "false",
     (Type.INTEGER, Type.BOOLEAN): lambda x: x != 0,
@@ -228,7 +298,9 @@ CASTS: dict[tuple[Type, Type], Callable[..., object]] = {
     (Type.STRING, Type.INTEGER): parse_integer,
     (Type.STRING, Type.DOUBLE): parse_double,
     (Type.STRING, Type.TIMESTAMP): parse_time,
+    (Type.STRING, Type.DATE): parse_date,
     (Type.TIMESTAMP, Type.INTEGER): lambda x: x // SECOND,
     (Type.TIMESTAMP, Type.DOUBLE): lambda x: float(x) / SECOND,
     (Type.TIMESTAMP, Type.STRING): write_time,
+    (Type.TIMESTAMP, Type.DATE): lambda x: fits_date(x // DAY),
 }

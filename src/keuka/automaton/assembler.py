@@ -16,7 +16,7 @@ from typing import Protocol
 from keuka.algebra.conversions import LENGTHS, MONTHS, offsets_of
 from keuka.diagnostics import Diagnostic
 from keuka.errors import QueryError
-from keuka.expressions import Call, Column, Duration, Expression, Literal, exponent_of, overflows, show
+from keuka.expressions import Call, Column, Duration, Expression, Literal, exponent_of, integer_of, overflows, show
 from keuka.kernel.bytecode import Op
 from keuka.kernel.functions import ZONE_STEP, Function
 from keuka.schema import MAX_TICK, MICROSECONDS, MOST_DAYS, MOST_DECIMAL, Type
@@ -117,8 +117,11 @@ _CASTS: dict[tuple[Type, Type], Function | None] = {
     (Type.STRING, Type.INTEGER): Function.PARSE_INTEGER,
     (Type.STRING, Type.DOUBLE): Function.PARSE_DOUBLE,
     (Type.STRING, Type.TIMESTAMP): Function.PARSE_TIME,
+    (Type.STRING, Type.DATE): Function.PARSE_DATE,
+    (Type.DATE, Type.STRING): Function.WRITE_DATE,
     (Type.TIMESTAMP, Type.INTEGER): Function.SECONDS,
     (Type.TIMESTAMP, Type.STRING): Function.WRITE_TIME,
+    (Type.TIMESTAMP, Type.DATE): Function.DATE_OF_TIME,
 }
 _COMPARE = {"lt": (Op.LT_I, Op.LT_D, Op.LT_S), "le": (Op.LE_I, Op.LE_D, Op.LE_S), "eq": (Op.EQ_I, Op.EQ_D, Op.EQ_I)}
 _SWAPPED = {"gt": "lt", "ge": "le"}
@@ -209,6 +212,8 @@ class Assembler:
             return self._case(call, sides)
         if call.op == "cast":
             return self._cast(call, sides)
+        if call.op in ("to_decimal", "decimal_to_integer", "decimal_to_string"):
+            return self._cast_decimal(call, sides)
         if call.op in ("local", "date_trunc"):
             return self._in_zone(call, sides)
         if call.op == "in":
@@ -225,11 +230,8 @@ class Assembler:
         if call.op in _COMPARE:
             return self._compare(call.op, registers[0], registers[1], call.args[0].type)
         if call.op in ("scale_up", "rescale", "decimal_to_double"):
-            digits = call.args[1]
-            assert isinstance(digits, Literal)
-            assert isinstance(digits.value, int)
             op = Op.UNSCALE if call.op == "decimal_to_double" else Op.SCALE_UP
-            scaled = self._write(op, registers[0], digits.value, operands=registers[:1])
+            scaled = self._write(op, registers[0], integer_of(call.args[1]), operands=registers[:1])
             return self._limited(scaled, Type.DECIMAL) if call.op == "rescale" else scaled
         if call.op == "to_timestamp":
             day = self._write(Op.LOAD_CONST, self.pool.constant(Literal(MICROSECONDS["day"], Type.INTEGER)))
@@ -272,6 +274,20 @@ class Assembler:
             return self._function(Function.TO_INTEGER, self._times(Op.MUL_D, a))
         function = _CASTS[source, target]
         return a if function is None else self._function(function, a)
+
+    def _cast_decimal(self, call: Call, sides: Mapping[int, Values]) -> int:
+        source, a = call.args[0].type, self.value(call.args[0], sides)
+        own_scale = integer_of(call.args[1])
+        if call.op != "to_decimal":
+            function = Function.WITHOUT_FRACTION if call.op == "decimal_to_integer" else Function.WRITE_DECIMAL
+            return self._function(function, a, self._constant(own_scale))
+        precision, scale = [integer_of(arg) for arg in call.args[2:]]
+        if source in (Type.STRING, Type.DOUBLE):
+            function = Function.PARSE_DECIMAL if source is Type.STRING else Function.DOUBLE_TO_DECIMAL
+            a = self._function(function, a, self._constant(scale))
+        elif scale != own_scale:
+            a = self._function(Function.RESCALE, a, self._constant(scale - own_scale))
+        return self._function(Function.WITHIN, a, self._constant(10**precision - 1))
 
     def _times(self, op: int, seconds: int) -> int:
         """A double multiplied or divided by the microseconds of a second."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,10 +13,10 @@ import pyarrow.compute as pc
 from keuka.algebra.conversions import CASTS, LENGTHS, MONTHS, zone_named
 from keuka.diagnostics import Diagnostic, Span, listing, similar
 from keuka.errors import QueryError
-from keuka.expressions import SQL_NAMES, Call, Expression, Literal, zone_of
+from keuka.expressions import SQL_NAMES, Call, Expression, Literal, scale_of, zone_of
 from keuka.languages.coercion import NUMERIC, as_type, described, retype, to_double, unify, without_quotes, wrong_type
 from keuka.languages.values import Name
-from keuka.schema import Type
+from keuka.schema import MOST_DIGITS, Type
 
 Arguments = tuple[Expression, ...]
 _WHOLE_STRING = 2**31 - 1  # no string is longer, so this length never cuts
@@ -221,17 +222,58 @@ TYPES = {
     "double": Type.DOUBLE,
     "string": Type.STRING,
     "timestamp": Type.TIMESTAMP,
+    "date": Type.DATE,
+    "decimal": Type.DECIMAL,
+    "dec": Type.DECIMAL,
+    "numeric": Type.DECIMAL,
 }
+_PLAIN_DECIMAL = (10, 0)  # digits of a DECIMAL alone, in Spark
 
 
-def cast(value: Expression, type: Name, span: Span) -> Expression:
+def cast(value: Expression, type: Name, digits: tuple[Name, ...], span: Span) -> Expression:
     """The value as one of the type; NULL where it cannot be converted, as Spark's try_cast has it."""
     target = TYPES.get(type.text.lower())
     if target is None:
         help = (*similar(type.text.lower(), TYPES), f"types: {listing((*SQL_NAMES.values(), 'INT'), 20)}")
         raise QueryError(Diagnostic("K231", f"values cannot be cast to `{type.text}`", type.span, help=help))
+    if target is Type.DECIMAL:
+        return _decimal(value, *_digits(digits), span)
+    if digits:
+        message = f"`{type.text}` has no number of digits"
+        raise QueryError(
+            Diagnostic("K231", message, digits[0].span, help=(f"write `{type.text}`; only DECIMAL has digits: `DECIMAL(10, 2)`",))
+        )
     converted = _converted(value, target, span)
     return Call("to_int", (converted,), target, span) if type.text.lower() in ("int", "integer") else converted
+
+
+def _digits(digits: tuple[Name, ...]) -> tuple[int, int]:
+    """Precision and scale."""
+    if not digits:
+        return _PLAIN_DECIMAL
+    # Python refuses to convert thousands of digits, and no number of three is right.
+    precision, scale = [int(d.text) if len(d.text.lstrip("0")) < 3 else 99 for d in digits] + [0] * (2 - len(digits))
+    if not 1 <= precision <= MOST_DIGITS:
+        help = f"decimals have up to {MOST_DIGITS} digits here: `DECIMAL({MOST_DIGITS}, {min(scale, MOST_DIGITS)})`"
+        raise QueryError(Diagnostic("K231", f"a decimal cannot have {digits[0].text} digits", digits[0].span, help=(help,)))
+    if scale > precision:
+        message = f"a decimal of {precision} digits cannot have {digits[1].text} of them behind the point"
+        help = "the first number counts all digits, the second one those behind the point: `DECIMAL(10, 2)`"
+        raise QueryError(Diagnostic("K231", message, digits[1].span, help=(help,)))
+    return precision, scale
+
+
+def _decimal(value: Expression, precision: int, scale: int, span: Span) -> Expression:
+    """The value as a decimal; a number that is written with a point is one already, as in Spark."""
+    exact = Literal(value.written, Type.DECIMAL, value.span) if isinstance(value, Literal) and isinstance(value.written, Decimal) else value
+    exact = retype(exact, Type.INTEGER)
+    if exact.type not in (Type.BOOLEAN, Type.INTEGER, Type.DOUBLE, Type.STRING, Type.DECIMAL):
+        raise _no_cast(value, Type.DECIMAL)
+    own_scale = scale_of(exact)
+    if exact.type is Type.DECIMAL and (own_scale, precision) == (scale, MOST_DIGITS):
+        return replace(exact, span=span)
+    numbers = [Literal(n, Type.INTEGER, span) for n in (own_scale, precision, scale)]
+    return Call("to_decimal", (exact, *numbers), Type.DECIMAL, span)
 
 
 def _converted(value: Expression, target: Type, span: Span) -> Expression:
@@ -243,13 +285,29 @@ def _converted(value: Expression, target: Type, span: Span) -> Expression:
         converted = as_type(value, target)
         assert converted is not None
         return replace(converted, span=span)
+    if value.type is Type.DECIMAL and target in (Type.INTEGER, Type.STRING):
+        scale = Literal(scale_of(value), Type.INTEGER, span)
+        return Call("decimal_to_integer" if target is Type.INTEGER else "decimal_to_string", (value, scale), target, span)
     if (value.type, target) not in CASTS:
-        help: tuple[str, ...] = ()
-        if (value.type, target) == (Type.DOUBLE, Type.STRING):
-            help = ("programs write doubles in different ways; an integer is written in one: `cast(floor(x) AS STRING)`",)
-        message = f"{described(value.type)} cannot be cast to {SQL_NAMES[target]}"
-        raise QueryError(Diagnostic("K231", message, value.span, help=help))
-    return Call("cast", (_local(value) if target is Type.STRING else value,), target, span)
+        raise _no_cast(value, target)
+    return Call("cast", (_local(value) if target in (Type.STRING, Type.DATE) else value,), target, span)
+
+
+_DAYS = "`d - '1970-01-01'` is the number of days since 1970"
+_SECONDS = "for seconds since 1970 cast it to DOUBLE first"
+_INSTEAD = {
+    (Type.DOUBLE, Type.STRING): "programs write doubles in different ways; an integer is written in one: `cast(floor(x) AS STRING)`",
+    **dict.fromkeys([(Type.DATE, Type.INTEGER), (Type.DATE, Type.DOUBLE), (Type.DATE, Type.DECIMAL)], _DAYS),
+    (Type.INTEGER, Type.DATE): "`cast('1970-01-01' AS DATE) + n` is the day n days after 1970-01-01",
+    (Type.TIMESTAMP, Type.DECIMAL): _SECONDS,
+    (Type.DECIMAL, Type.TIMESTAMP): _SECONDS,
+}
+
+
+def _no_cast(value: Expression, target: Type) -> QueryError:
+    message = f"{described(value.type)} cannot be cast to {SQL_NAMES[target]}"
+    help = _INSTEAD.get((value.type, target))
+    return QueryError(Diagnostic("K231", message, value.span, help=() if help is None else (help,)))
 
 
 FUNCTIONS = {

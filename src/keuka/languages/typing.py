@@ -86,7 +86,7 @@ def typed(value: Value, scope: Scope) -> Expression | None:
         if isinstance(value, FunctionCall):
             return apply_function(value.name, operands, value.span)
         if isinstance(value, Cast):
-            return cast(operands[0], value.type, value.span)
+            return cast(operands[0], value.type, value.digits, value.span)
         return _OPERATIONS[value.operator](value.operator, operands, value.span)
     except QueryError as error:
         scope.findings.extend(error.diagnostics)

@@ -100,10 +100,11 @@ class FunctionCall:
 
 @dataclass(frozen=True)
 class Cast:
-    """`cast(value AS type)`."""
+    """`cast(value AS type)`; the numbers in parentheses behind a type are `digits`."""
 
     value: Value
     type: Name
+    digits: tuple[Name, ...]
     span: Span = field(compare=False, repr=False)
 
 
@@ -232,8 +233,9 @@ class ValueBuilder:
         return FunctionCall(Name(str(name), self.token_span(name)), tuple([a for a in arguments[::2] if a is not None]), span)
 
     def cast(self, parts: list[Any]) -> Value:
-        name, _, value, _, type, close = parts
-        return Cast(value, Name(str(type), self.token_span(type)), self.token_span(name, close))
+        name, _, value, _, type, *behind, close = parts
+        digits = [Name(str(token), self.token_span(token)) for token in behind if token is not None and token.type == "INTEGER"]
+        return Cast(value, Name(str(type), self.token_span(type)), tuple(digits), self.token_span(name, close))
 
     def case(self, parts: list[Any]) -> Value:
         first, compared, *branches, _, default, last = parts
