@@ -276,6 +276,7 @@ def test_every_operation_of_the_table_is_compared(spark: SparkSession):
     compared = {node.op for e in made for node in walk(e) if isinstance(node, Call)}
     assert set(OPERATIONS) - compared == {
         *("floor", "ceil", "round", "lower", "upper", "exp", "ln", "pow", "regexp_like", "date_trunc", "local", "rescale"),
+        "decimal_to_string",
         # Those of a time: `test_times_are_moments_in_every_time_zone_of_the_session`.
         *("year", "month", "day", "hour", "minute", "second", "dayofweek"),
     }
@@ -316,7 +317,7 @@ def test_times_are_moments_in_every_time_zone_of_the_session(spark: SparkSession
         "l IS NULL",
         "n IN (NULL, '1970-01-01')",
         *[f"{part}({name})" for part in ("year", "month", "day", "hour", "minute", "second", "dayofweek") for name in "ln"],
-        *["cast(l AS BIGINT)", "cast(n AS INT)"],
+        *["cast(l AS BIGINT)", "cast(n AS INT)", "cast(l AS DATE)", "cast(n AS DATE)"],
     ]
     made = lowered(texts, TIMES)
     of = lowered([f"coalesce(l, '{moment}')" for moment in MOMENTS], TIMES)

@@ -20,8 +20,8 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as sf
 from pyspark.sql.types import DecimalType
 
-from keuka.expressions import FIRST, Call, Column, Expression, Literal, overflows, scale_of
-from keuka.schema import MOST_DIGITS, Type
+from keuka.expressions import FIRST, Call, Column, Expression, Literal, integer_of, overflows, scale_of
+from keuka.schema import MOST_DAYS, MOST_DIGITS, Type
 
 _NAMES = {Type.BOOLEAN: "boolean", Type.INTEGER: "bigint", Type.DOUBLE: "double", Type.STRING: "string", Type.TIMESTAMP: "bigint"}
 _NAMES |= {Type.DATE: "date"}
@@ -178,11 +178,13 @@ def _to_int(call: Call, arguments: list[SparkColumn]) -> SparkColumn:
     return sf.when(arguments[0].between(-(2**31), 2**31 - 1), arguments[0])
 
 
-# Not doubles as integers (Spark takes 2^63 for the largest), not texts as doubles (Spark reads hexadecimal ones), no times as texts.
+# Not doubles as integers (Spark takes 2^63 for the largest), not texts as doubles (Spark reads hexadecimal ones), no times as texts, no
+# texts as dates (of a constant Spark takes `today` for one), no decimals as texts (without ANSI Spark writes some with an exponent).
 _CASTS = {
     *itertools.product([Type.BOOLEAN], [Type.INTEGER, Type.DOUBLE, Type.STRING]),
     *itertools.product([Type.INTEGER], [Type.BOOLEAN, Type.DOUBLE, Type.STRING]),
     *[(Type.DOUBLE, Type.BOOLEAN), (Type.STRING, Type.BOOLEAN), (Type.STRING, Type.INTEGER)],
+    *[(Type.DATE, Type.STRING), (Type.DECIMAL, Type.BOOLEAN)],
 }
 
 
@@ -190,6 +192,9 @@ def _cast(call: Call, arguments: list[SparkColumn]) -> SparkColumn | None:
     source, target = call.args[0].type, call.type
     if (source, target) == (Type.TIMESTAMP, Type.INTEGER):
         return _quotient(arguments[0], _UNITS["SECOND"])
+    if (source, target) == (Type.TIMESTAMP, Type.DATE):
+        days = _quotient(arguments[0], _UNITS["DAY"])
+        return sf.when(days >= -MOST_DAYS, sf.date_from_unix_date(days.cast("int")))
     return arguments[0].try_cast(_NAMES[target]) if (source, target) in _CASTS else None
 
 
@@ -198,6 +203,17 @@ def _scale_up(call: Call, arguments: list[SparkColumn]) -> SparkColumn | None:
     if not _is_narrow(call):
         return None
     return arguments[0].cast(DecimalType(19, 0)) if call.args[0].type is Type.INTEGER else arguments[0]
+
+
+def _to_decimal(call: Call, arguments: list[SparkColumn]) -> SparkColumn | None:
+    """Not of texts (Java reads digits of every script) and doubles (Java writes some with more digits than they need)."""
+    if call.args[0].type in (Type.STRING, Type.DOUBLE) or not _is_narrow(call.args[0]):
+        return None
+    return arguments[0].try_cast(DecimalType(integer_of(call.args[2]), integer_of(call.args[3])))
+
+
+def _decimal_to_integer(call: Call, arguments: list[SparkColumn]) -> SparkColumn | None:
+    return arguments[0].try_cast("bigint") if _is_narrow(call.args[0]) else None
 
 
 def _sub(call: Call, arguments: list[SparkColumn]) -> SparkColumn:
@@ -215,6 +231,8 @@ _OPERATIONS: dict[str, _Operation] = {
     "mod": _plain(sf.try_mod),
     "to_double": lambda call, arguments: arguments[0].cast("double"),
     "decimal_to_double": lambda call, arguments: arguments[0].cast("double"),
+    "decimal_to_integer": _decimal_to_integer,
+    "to_decimal": _to_decimal,
     "scale_up": _scale_up,
     "to_timestamp": lambda call, arguments: sf.unix_date(arguments[0]).cast("bigint") * sf.lit(_UNITS["DAY"]),
     "eq": _plain(operator.eq),
