@@ -99,6 +99,9 @@ def exact(draw: st.DrawFn, references: References, depth: int = 2) -> str:
 
 EXACT_FORMS = ["({0} + {1})", "({1} - {0})", "-({0})", "abs({0})", "coalesce({0}, {1})", "least({0}, {1})", "greatest({1}, {0})"]
 EXACT_FORMS += ["CASE WHEN {0} > {1} THEN {0} ELSE {1} END", "CASE {0} WHEN {1} THEN {0} END"]
+EXACT_FORMS += ["cast({0} AS DECIMAL(18, 1))", "cast({0} AS DECIMAL(6, 3))", "cast({1} AS DECIMAL(12, 2))", "cast({1} AS DECIMAL)"]
+EXACT_FORMS += ["cast(cast({0} AS STRING) AS DECIMAL(18, 3))", "cast(cast({0} AS DOUBLE) AS DECIMAL(18, 2))"]
+EXACT_FORMS += ["cast(cast({0} AS BIGINT) AS DECIMAL(18, 4))", "cast({0} > {1} AS DECIMAL(2, 1))"]
 
 
 def day(draw: st.DrawFn, references: References, depth: int = 2) -> str:
@@ -109,6 +112,7 @@ def day(draw: st.DrawFn, references: References, depth: int = 2) -> str:
         return reference
     one, other = day(draw, references, depth - 1), draw(st.sampled_from([*known, *DATE_LITERALS]))
     forms = ["({0} + 3)", "({0} - 2 days)", "coalesce({0}, {1})", "least({0}, {1})", "CASE WHEN {0} < {1} THEN {0} ELSE {1} END"]
+    forms += ["cast(cast({0} AS STRING) AS DATE)", "cast(cast({0} AS TIMESTAMP) AS DATE)", "cast({1} AS DATE)"]
     return draw(st.sampled_from(forms)).format(one, other)
 
 
@@ -119,9 +123,11 @@ def exact_condition(draw: st.DrawFn, references: References, depth: int = 2) -> 
         one, other = exact(draw, references, depth), exact(draw, references, 1)
         number = draw(st.sampled_from([*EXACT_LITERALS, *[reference for reference, kind in references if kind in NUMBERS]]))
         forms = ["{0} {3} {1}", "{0} {3} {2}", "{2} {3} {0}", "{0} IN ({1}, {2}, 0.3)", "{0} BETWEEN {1} AND {2}", "{0} * {2} {3} {1}"]
+        forms += ["cast({0} AS BIGINT) {3} {2}", "cast({0} AS STRING) {3} cast({1} AS STRING)", "cast({0} AS BOOLEAN)"]
         return draw(st.sampled_from(forms)).format(one, other, number, sign)
     one, other = day(draw, references, depth), draw(st.sampled_from([day(draw, references, 1), *DATE_LITERALS, "'2024-03-01 12:00'"]))
     forms = ["{0} {2} {1}", "{0} IN ({1}, '2024-03-01')", "{0} - {3} {2} 1", "{0} - {3} < 3 days", "NOT {0} BETWEEN '2024-03-01' AND {1}"]
+    forms += ["cast({0} AS STRING) {2} cast({3} AS STRING)"]
     return draw(st.sampled_from(forms)).format(one, other, sign, day(draw, references, 0))
 
 

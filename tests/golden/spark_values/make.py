@@ -7,7 +7,8 @@ Run by hand, with pyspark 4.3 and Java 17 in an environment of its own (neither 
 Left out, because there Keuka departs from Spark on purpose: integer overflow (Spark raises, and so do we, but for the row
 as a whole), floor and ceil of NaN and of doubles outside 64 bits (Spark wraps or saturates), a backslash in LIKE before an
 ordinary character (Spark raises), doubles of 2^63 as integers (Spark takes the largest), hexadecimal texts as doubles, and in times
-texts without a date and zones by name (NULL here). Casts ask Spark for `try_cast`. Spark's `exp`, `ln` and `pow` may differ from C's in
+texts without a date and zones by name (NULL here), digits of other scripts in decimals (NULL here), and doubles that Java 17 writes
+with more digits than they need, in decimals. Casts ask Spark for `try_cast`. Spark's `exp`, `ln` and `pow` may differ from C's in
 the last bit, so what is asked is rounded or compared.
 Division by zero is NULL here, so those rows ask Spark for `try_divide` and `try_mod`.
 """
@@ -358,6 +359,137 @@ CASES: list[Case] = [
                 ("d < '2024-03-01 00:00:01'", "d < TIMESTAMP_NTZ'2024-03-01 00:00:01'"),
             ],
         ],
+    ),
+    (
+        "d",
+        [(day("2024-03-01"),), (day("1969-12-31"),), (day("0001-01-01"),), (day("9999-12-31"),), (None,)],
+        [
+            "cast(d AS STRING)",
+            "cast(d AS DATE)",
+            "cast(cast(d AS TIMESTAMP) AS BIGINT)",
+            "cast(cast(cast(d AS TIMESTAMP) AS DATE) AS STRING)",
+        ],
+    ),
+    (
+        "i",
+        [*[(seconds,) for seconds in (0, -1, 86399, 86400, 951782399, 1709290230, -62135596800, 253402300799)], (None,)],
+        ["cast(cast(i AS TIMESTAMP) AS DATE)"],
+    ),
+    (
+        "s",
+        [
+            *[(text,) for text in ("2024-03-01", " 2024-03-01\t", "2024-3-1", "2024-03", "2024", "2024-03-01 09:10:30", "2024-03-01Tx")],
+            *[(text,) for text in ("2024-03-01T", "2024-03-01 x", "2024-03-01Z", "2024-02-30", "2023-02-29", "2024-02-29", "2024-13-01")],
+            *[
+                (text,)
+                for text in ("+2024-03-01", "- 2024", "24-03-01", "01/03/2024", "", "2024-", "2024-03-", "2024 x", "2024-03 x", "now")
+            ],
+            *[
+                (text,)
+                for text in ("2024-003-01", "2024-03-011", "2024-00-01", "2024-01-00", "today", "epoch", "2024-03-01\x7f", "0002024")
+            ],
+            *[(text,) for text in ("00002024", "9999-12-31", "0001-01-01", "٢٠٢٤-01-01")],
+            (None,),
+        ],
+        ["cast(s AS DATE)", "cast(cast(s AS DATE) AS STRING)"],
+    ),
+    # Python has no names for these days.
+    (
+        "s",
+        [(text,) for text in ("0000-01-01", "-0001-12-31", "-9999", "10000-01-01", "+294247-01-10", "-290308-12-23", "0294247-01-10")],
+        ["cast(cast(s AS DATE) AS STRING)", "cast(cast(cast(s AS DATE) AS TIMESTAMP) AS BIGINT)"],
+    ),
+    (
+        "m",
+        [(D("0.00"),), (D("2.50"),), (D("-2.50"),), (D("2.45"),), (D("-0.05"),), (D("-0.99"),), (D("99999999.99"),), (None,)],
+        [
+            *[
+                f"cast(m AS {type})"
+                for type in ("STRING", "BIGINT", "INT", "DOUBLE", "BOOLEAN", "DECIMAL", "DECIMAL(10, 2)", "DECIMAL(2, 1)")
+            ],
+            *[f"cast(m AS {type})" for type in ("DECIMAL(1)", "DECIMAL(18, 2)", "DECIMAL(18, 10)", "DECIMAL(18, 11)", "dec(8, 0)")],
+            *["cast(cast(m AS DECIMAL(12, 1)) AS STRING)", "cast(m AS DECIMAL(10, 1)) = m", "cast(m AS DECIMAL(18, 3)) + m"],
+        ],
+    ),
+    (
+        "w",
+        [(D("99999999999999.9999"),), (D("-99999999999999.9999"),), (D("0.0001"),), (D("-0.0005"),), (D("2147483647.9999"),), (None,)],
+        [
+            f"cast(w AS {type})"
+            for type in ("STRING", "BIGINT", "INT", "DOUBLE", "BOOLEAN", "DECIMAL(18, 4)", "DECIMAL(18, 3)", "DECIMAL(14)")
+        ],
+    ),
+    (
+        "i",
+        [(0,), (7,), (-7,), (99,), (100,), (999999999999999999,), (10**18,), (-(10**18),), (LARGEST,), (-LARGEST - 1,), (None,)],
+        [
+            *[
+                f"cast(i AS {type})"
+                for type in ("DECIMAL", "DECIMAL(18)", "DECIMAL(18, 2)", "DECIMAL(3, 1)", "NUMERIC(18, 18)", "DECIMAL(4, 2)")
+            ],
+            *["cast(cast(i AS DECIMAL(18, 3)) AS STRING)", "cast(cast(i AS DECIMAL(18, 3)) AS BIGINT)"],
+        ],
+    ),
+    ("p", [(True,), (False,), (None,)], [f"cast(p AS {type})" for type in ("DECIMAL", "DECIMAL(3, 2)", "DECIMAL(1, 1)")]),
+    (
+        "x",
+        [
+            *[(x,) for x in (0.0, -0.0, 0.1, 0.125, 2.675, 1.005, -0.005, 0.1 + 0.2, 1e-10, 5e-324, 0.5, -0.5, 1.5, 2.5, 1e17, 1e18)],
+            *[(x,) for x in (123456789012345680.0, 9007199254740992.0, 1e300, -1e300, 99.995, 0.045, 4.35, 1234567.8915, NAN, INF, -INF)],
+            (None,),
+        ],
+        [
+            f"cast(x AS {type})"
+            for type in ("DECIMAL", "DECIMAL(18)", "DECIMAL(18, 2)", "DECIMAL(18, 17)", "DECIMAL(4, 2)", "DECIMAL(18, 3)")
+        ],
+    ),
+    (
+        "s",
+        [
+            *[
+                (text,)
+                for text in ("1.5", " 1.5\t", "1e3", "1E-3", ".5", "5.", "+.5e1", "-0", "1d", "1.5F", "", ".", "e5", "1e", "1_0", "1,5")
+            ],
+            *[
+                (text,)
+                for text in ("inf", "NaN", "0x10", "1e15", "1e16", "1e17", "1e18", "1e999999999", "1e-999999999", "1e99999999999", "+")
+            ],
+            *[
+                (text,)
+                for text in (
+                    "0e99999999999",
+                    "0e999999999",
+                    "0e-99999999999",
+                    "0e2147483647",
+                    "0.0e2147483648",
+                    "0e-2147483647",
+                    "0.0e-2147483647",
+                )
+            ],
+            *[
+                (text,)
+                for text in (
+                    "0.125",
+                    "-0.125",
+                    "0.124999999999999999999999999999999999999999999",
+                    "0.005",
+                    "0.00499",
+                    "-0.0",
+                    "1e0000000000003",
+                )
+            ],
+            *[
+                (text,)
+                for text in ("123456789012345678901234567890123456789012", "9999999999999999.99", "9999999999999999.995", "1\x7f", "--1")
+            ],
+            *[
+                (text,)
+                for text in ("1 2", "1e+2", "1e-2", "1.e1", "000000000000000000000000000000000000000000000001.5", "1.2.3", "1e1.5", "1e+")
+            ],
+            *[(text,) for text in ("0." + "0" * 60 + "1", "1." + "0" * 100, "100000000000000000000e-10", "5e-3", "4.99e-3", "\x00 7 \x1f")],
+            (None,),
+        ],
+        [f"cast(s AS {type})" for type in ("DECIMAL", "DECIMAL(18, 2)", "DECIMAL(18, 18)", "DECIMAL(3, 1)")],
     ),
 ]
 
