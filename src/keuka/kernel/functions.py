@@ -303,7 +303,7 @@ def number_conversion(
         memcpy(cython.address(x), cython.address(a), 8)
         if not decimal_of_double(x, b, result):
             flag[0] = IS_NULL
-    elif a > b or a < -b:
+    elif a > b or ~a >= b:  # ~a is -a - 1, which fits always
         flag[0] = IS_NULL
 
 
