@@ -1,8 +1,11 @@
-"""The same dirty files through `match`, an embedded pipeline and one on Spark: the same rows, the same rejected rows, the same instants."""
+"""The same dirty files through `match`, the command, an embedded pipeline and one on Spark: the same rows, rejected rows and instants."""
 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -87,9 +90,9 @@ def run(stream: Input, *sinks: Sink, query: str = QUERY, embedded: bool) -> keuk
     return pipeline.run(embedded=embedded)
 
 
-def rows_of(folder: str) -> list[tuple[str, ...]]:
+def rows_of(folder: str, files: str = "part-*") -> list[tuple[str, ...]]:
     """What is in the files of a sink; NaN is equal to itself here, and times are shown with their zone."""
-    rows = [json.loads(line) for file in sorted(Path(folder).glob("part-*")) for line in file.read_text().splitlines()]
+    rows = [json.loads(line) for file in sorted(Path(folder).glob(files)) for line in file.read_text().splitlines()]
     return sorted([tuple([f"{name}={value!r}" for name, value in row.items()]) for row in rows])
 
 
@@ -105,7 +108,22 @@ def through_all(format: str, path: str, time: str | tuple[str, str], query: str 
     kept: list[pa.Table] = []
     table = keuka.match(query, {"S": keuka.Stream(str(Path(path).absolute()), time=time, **said)}, rejected=kept)
     assert [shown(table), shown(kept[0])] == list(found[0][:2])
+    assert by_command(path, time, query, said.get("schema")) == found[0][:2]
     return found[0][0], found[0][1]
+
+
+def by_command(path: str, time: str | tuple[str, str], query: str, schema: str | None = None) -> tuple[list[Any], list[Any]]:
+    """The rows and the rejected rows that `keuka match` writes, in a process of its own that lives in the zone of the session."""
+    Path("query.cel").write_text(query, encoding="utf-8")
+    place = Path(f"{Path(path).suffix.removeprefix('.') or 'directory'}-command")
+    place.mkdir(exist_ok=True)
+    command = [sys.executable, "-c", "from keuka.cli import run; run()", "match", "query.cel", str(Path(path).absolute())]
+    command += ["--time", time if isinstance(time, str) else ",".join(time), *(["--schema", schema] if schema is not None else [])]
+    command += ["--on-bad-row", "reject", "--rejected", f"{place}/part-bad.ndjson", "--out", f"{place}/part-rows.ndjson"]
+    here = SparkSession.active().conf.get("spark.sql.session.timeZone")
+    done = subprocess.run(command, env={**os.environ, "TZ": str(here)}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return rows_of(str(place), "part-rows*"), rows_of(str(place), "part-bad*")
 
 
 def shown(table: pa.Table) -> list[tuple[str, ...]]:
