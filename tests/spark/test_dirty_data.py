@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import json
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.parquet
 import pytest
 from pyspark.sql import SparkSession
@@ -85,6 +89,9 @@ def zone(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path, mo
     spark.conf.set("spark.sql.session.timeZone", "UTC")
 
 
+Alike = Callable[[str], str | None]
+
+
 def run(stream: Input, *sinks: Sink, query: str = QUERY, embedded: bool) -> keuka.pipelines.Report:
     pipeline = keuka.Pipeline({"S": stream}, [Queries(text=query)], sinks, spark=SparkSettings(shards=2))
     return pipeline.run(embedded=embedded)
@@ -96,15 +103,18 @@ def rows_of(folder: str, files: str = "part-*") -> list[tuple[str, ...]]:
     return sorted([tuple([f"{name}={value!r}" for name, value in row.items()]) for row in rows])
 
 
-def through_all(format: str, path: str, time: str | tuple[str, str], query: str = QUERY, **said: Any) -> tuple[list[Any], list[Any]]:
-    """The rows and the rejected rows, if they are the same everywhere."""
+def through_all(
+    format: str, path: str, time: str | tuple[str, str], query: str = QUERY, *, alike: Alike = str, **said: Any
+) -> tuple[list[Any], list[Any]]:
+    """The rows and the rejected rows, if they are the same everywhere. `alike`: a value as both engines can show it."""
     found = []
     for embedded in (True, False):
         place = f"{format}-{'here' if embedded else 'there'}"
         sinks = [Sink("json", path=f"{place}/rows"), Sink("json", of="rejected", path=f"{place}/bad")]
         report = run(Input(format, path=path, time=time, **said), *sinks, query=query, embedded=embedded)
         found.append((rows_of(f"{place}/rows"), rows_of(f"{place}/bad"), report.read, report.rejected))
-    assert found[0] == found[1]
+    both = [(*[sorted([tuple(filter(None, map(alike, row))) for row in rows]) for rows in each[:2]], *each[2:]) for each in found]
+    assert both[0] == both[1]
     kept: list[pa.Table] = []
     table = keuka.match(query, {"S": keuka.Stream(str(Path(path).absolute()), time=time, **said)}, rejected=kept)
     assert [shown(table), shown(kept[0])] == list(found[0][:2])
@@ -157,6 +167,180 @@ def test_parquet_with_times_that_are_none(zone):
     rows, bad = through_all("parquet", "s.parquet", ("a", "b"), "SELECT n FROM S")
     assert len(rows) == 2
     assert len(bad) == 3
+
+
+NOON = 1_710_072_000_000_000_000  # 2024-03-10 12:00, in nanoseconds
+UTC_NS = pa.timestamp("ns", "UTC")
+N_ROWS = 16
+
+
+def column(arrow: pa.DataType, usual: Any, **others: Any) -> pa.Array:
+    """The same value in every row, but for those that are named `n5`."""
+    return pa.array([others.get(f"n{i}", usual) for i in range(1, N_ROWS + 1)], arrow)
+
+
+def parquet_dirt() -> pa.Table:
+    """Each row and each column is a kind of dirt, or something that looks like dirt and is none."""
+    not_utf8 = column(pa.binary(), b"\xff\xfe").view(pa.string())
+    return pa.table(
+        {
+            # No start, no end, a start after the end, a fraction of a microsecond, and nanoseconds without one.
+            "a": column(UTC_NS, NOON, n2=None, n4=NOON + 2_000, n5=NOON + 1, n6=NOON + 1_000),
+            "b": column(UTC_NS, NOON + 1_000, n3=None),
+            "n": pa.array(range(1, N_ROWS + 1), pa.int16()),
+            "unsigned": column(pa.uint64(), 7, n7=2**64 - 1, n8=2**63 - 1, n9=2**63),
+            "byte": column(pa.uint8(), 255, n10=None),
+            "single": column(pa.float32(), 0.1, n9=float("nan"), n10=float("-inf")),
+            "money": column(
+                pa.decimal128(30, 2),
+                decimal.Decimal("1.50"),
+                n11=decimal.Decimal("12345678901234567.00"),
+                n12=decimal.Decimal("-9999999999999999.99"),
+            ),
+            "word": column(pa.string(), "Ünï ☃", n13="", n14=None).dictionary_encode(),
+            "long": column(pa.large_string(), "text"),
+            "view": column(pa.string_view(), "text"),
+            "york": column(pa.timestamp("ms", "America/New_York"), NOON // 1_000_000, n15=None),
+            "local": column(pa.timestamp("us"), NOON // 1_000),
+            "local_ns": column(pa.timestamp("ns"), NOON, n16=NOON + 999),
+            "day": column(pa.date64(), 86_400_000),
+            "nothing": pa.nulls(N_ROWS),
+            "bytes": column(pa.binary(), b"\xff"),
+            "while": column(pa.duration("us"), 5),
+            # No query reads these.
+            "large": column(pa.decimal128(38, 0), decimal.Decimal(10**30)),
+            "not_utf8": not_utf8,
+            "struct": column(pa.struct([("f", pa.int32())]), {"f": 1}),
+            "list": column(pa.list_(pa.int8()), [1]),
+            "map": column(pa.map_(pa.string(), pa.int64()), [("k", 1)]),
+            "half": column(pa.float16(), 0.5),
+            "wide": column(pa.decimal256(50, 2), decimal.Decimal("1.5")),
+            "clock": column(pa.time64("us"), 5),
+            "uuid": column(pa.uuid(), b"0123456789abcdef"),
+            "inside": column(pa.struct([("f", pa.timestamp("ns"))]), {"f": 1}),
+            "Twin": column(pa.int64(), 1),
+            "twin": column(pa.string(), "text"),
+        }
+    )
+
+
+READ = ("n", "unsigned", "byte", "single", "money", "word", "long", "view", "york", "local", "local_ns", "day", "nothing", "bytes", "while")
+WITHOUT_TYPE = ("half", "wide", "clock", "uuid", "inside", "Twin", "twin")  # in Spark
+
+
+def on_both(cell: str) -> str | None:
+    """Instants in UTC and in microseconds; rejected integers of 64 bits without a sign are decimals in Spark, which JSON shows as text."""
+    name, _, value = cell.partition("=")
+    if name in WITHOUT_TYPE:
+        return None
+    if re.match(r"'\d{4}-\d\d-\d\dT", value):
+        time = datetime.datetime.fromisoformat(value[1:-1])
+        return f"{name}={time if time.tzinfo is None else time.astimezone(datetime.UTC)}"
+    return cell.replace("'", "") if name == "unsigned" else cell
+
+
+def test_parquet_with_twenty_kinds_of_dirt(zone):
+    pa.parquet.write_table(parquet_dirt(), "s.parquet")
+    rows, bad = through_all("parquet", "s.parquet", ("a", "b"), f"SELECT {', '.join(READ)} FROM S", alike=on_both)
+    assert [row[0] for row in rows] == sorted([f"n={n}" for n in (1, 6, 8, 10, 12, 13, 14, 15)])
+    reasons = {row[2]: next(cell for cell in row if cell.startswith("_reason=")) for row in bad}
+    assert reasons == {
+        "n=2": "_reason='no time'",
+        "n=3": "_reason='no time'",
+        "n=4": "_reason='starts after its end'",
+        "n=5": f"_reason='`a`: {NOON + 1} ns since 1970 has a fraction of a microsecond'",
+        "n=7": f"_reason='`unsigned`: {2**64 - 1} does not fit a signed 64-bit integer'",
+        "n=9": f"_reason='`unsigned`: {2**63} does not fit a signed 64-bit integer'",
+        "n=11": "_reason='`money`: 12345678901234567.00 has more than 18 digits'",
+        "n=16": f"_reason='`local_ns`: {NOON + 999} ns since 1970 has a fraction of a microsecond'",
+    }
+
+
+def test_times_of_96_bits_are_instants_of_all_years(zone):
+    times = [datetime.datetime(1970, 1, 1), None, datetime.datetime(3024, 3, 10, 2, 30, 0, 123_456)]
+    table = pa.table({"t": pa.array(times, pa.timestamp("us")), "n": [1, 2, 3]})
+    pa.parquet.write_table(table, "s.parquet", use_deprecated_int96_timestamps=True)
+    rows, bad = through_all("parquet", "s.parquet", "t", "SELECT n FROM S")
+    assert [row[1] for row in rows] == ["_start='1970-01-01T00:00:00+00:00'", "_start='3024-03-10T02:30:00.123456+00:00'"]
+    assert len(bad) == 1
+
+
+@pytest.mark.parametrize("zone", ["Asia/Kathmandu"], indirect=True)
+@pytest.mark.parametrize(("wanted", "code"), [("n", "K510"), ("unsigned", "K514"), ("money", "K514"), ("local_ns", "K510")])
+def test_a_value_of_parquet_without_room_is_the_same_error(zone, wanted, code):
+    pa.parquet.write_table(parquet_dirt().drop_columns(["b", "view"]).filter(pa.compute.field("a").is_valid()), "s.parquet")
+    time, messages = "a" if wanted == "n" else "local", []
+    for embedded in (True, False):
+        stream = Input("parquet", path="s.parquet", time=time)
+        with pytest.raises(keuka.DataError, match=code) as raised:
+            run(stream, Sink("console"), query=f"SELECT {wanted} FROM S", embedded=embedded)
+        messages.append(str(raised.value))
+    assert messages[0] == messages[1]
+
+
+@pytest.mark.parametrize("zone", ["UTC"], indirect=True)
+@pytest.mark.parametrize("name", WITHOUT_TYPE)
+def test_a_column_that_spark_cannot_read_is_named_with_a_remedy(zone, name):
+    pa.parquet.write_table(parquet_dirt(), "s.parquet")
+    with pytest.raises(keuka.DataError) as raised:
+        run(Input("parquet", path="s.parquet", time="local"), Sink("console"), query=f"SELECT {name} FROM S", embedded=False)
+    (found,) = raised.value.diagnostics
+    assert (found.code, f"column `{name}`" in found.message) == ("K608", True)
+    assert ("spark.sql.caseSensitive" if name in ("Twin", "twin") else "--embedded") in found.help[0]
+
+
+FIRST = {"t": pa.array([1, None]), "n": pa.array([1, 2]), "x": pa.array(["a", "b"])}
+LATER = {"t": pa.array([3, None]), "n": pa.array([3, 4]), "x": pa.array(["c", "d"])}
+
+
+@pytest.mark.parametrize("zone", ["America/New_York"], indirect=True)
+@pytest.mark.parametrize(
+    ("later", "read"),
+    [
+        (LATER, "x"),
+        ({name: LATER[name] for name in ("x", "n", "t")}, "x"),
+        ({name: values.slice(0, 0) for name, values in LATER.items()}, "x"),
+        ({name: LATER[name] for name in ("t", "n")}, "n"),
+        ({**LATER, "more": pa.array([1, 2])}, "x"),
+    ],
+    ids=["alike", "in another order", "no rows", "an unread column is missing", "a further column"],
+)
+def test_directories_of_parquet_files_that_differ(zone, later, read):
+    Path("d").mkdir()
+    pa.parquet.write_table(pa.table(FIRST), "d/0.parquet")
+    pa.parquet.write_table(pa.table(later), "d/1.parquet")
+    rows, bad = through_all("parquet", "d", "t", f"SELECT {read} FROM S")
+    assert (len(rows), len(bad)) == ((1, 1) if len(later["t"]) == 0 else (2, 2))
+
+
+@pytest.mark.parametrize("zone", ["UTC"], indirect=True)
+@pytest.mark.parametrize(
+    ("later", "code", "message"),
+    [
+        ({name: LATER[name] for name in ("t", "n")}, "K509", "column `x` is missing, which was there before"),
+        ({**LATER, "x": pa.array([1, 2])}, "K509", "column `x` is int64, which was string before"),
+        ({**LATER, "t": pa.array([3, 4], pa.int32())}, "K509", "column `t` is int32, which was int64 before"),
+        (None, "K506", "it is damaged, cut short, or of another format"),
+    ],
+)
+def test_files_without_what_is_read_are_the_same_error(zone, later, code, message):
+    Path("d").mkdir()
+    pa.parquet.write_table(pa.table(FIRST), "d/0.parquet")
+    if later is None:
+        Path("d/1.parquet").write_bytes(b"")
+    else:
+        pa.parquet.write_table(pa.table(later), "d/1.parquet")
+    for embedded in (True, False):
+        with pytest.raises(keuka.DataError, match=f"{code}.*{message}"):
+            run(Input("parquet", path="d", time="t", on_bad_row="reject"), Sink("console"), query="SELECT x FROM S", embedded=embedded)
+        unread = {**FIRST, **(later or FIRST), "t": LATER["t"]}
+    if later is not None and code == "K509" and "x" in message:
+        pa.parquet.write_table(pa.table(unread), "d/1.parquet")
+        reports = [
+            run(Input("parquet", path="d", time="t", on_bad_row="reject"), Sink("console"), query="SELECT n FROM S", embedded=embedded)
+            for embedded in (True, False)
+        ]
+        assert reports[0].matches == reports[1].matches == {"query_1": 2}
 
 
 @pytest.mark.parametrize("zone", ["Asia/Kathmandu"], indirect=True)

@@ -152,6 +152,15 @@ def struct_field(column: pa.Array | pa.ChunkedArray, path: Sequence[str]) -> pa.
     return pc.struct_field(column, list(path))
 
 
+def taken(batch: pa.RecordBatch, indices: Int64Array) -> pa.RecordBatch:
+    """Some rows of a batch, also where Arrow does not take values of a type, as it does not of text in views."""
+    try:
+        return batch.take(pa.array(indices))
+    except pa.ArrowNotImplementedError:
+        columns = [pa.array([column[i].as_py() for i in indices.tolist()], column.type) for column in batch.columns]
+        return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
 def widened(array: pa.Array) -> pa.Array:
     """Text with offsets of 64 bits; other columns as they are."""
     if pa.types.is_string(array.type):

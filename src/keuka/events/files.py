@@ -70,6 +70,7 @@ class File:
     rejects: bool = False  # bad rows are skipped, also when the types are learned
     converted: Mapping[str, Csv] = field(default_factory=dict)  # columns that are read as text and converted with these options
     doubts: Mapping[str, Doubt] = field(default_factory=dict)
+    unread: frozenset[str] = frozenset()  # columns that no query reads, and that are only shown in rejected rows
 
     def where(self, row: int | None = None, column: str | None = None, line: int | None = None) -> str:
         return place(self.stream, self.path, row, column, line)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from keuka.errors import DataError, data_error
 from keuka.events.arrow_formats import ipc_batches, learn_ipc, learn_parquet, parquet_batches
-from keuka.events.columns import Int64Array
+from keuka.events.columns import Int64Array, taken
 from keuka.events.csv_format import csv_batches, csv_chunks, learn_csv
 from keuka.events.files import Chunk, File, Originals, identify
 from keuka.events.json_format import json_batches, json_chunks, learn_json
@@ -69,7 +69,8 @@ def read_chunks(file: File, columns: Sequence[str]) -> Iterator[Chunk]:
             raise _unreadable(file, None, error) from error
         return
     n_rows = 0
-    for batch in read_file(file, file.schema.names):
+    shown = replace(file, unread=frozenset(file.schema.names) - {*columns})
+    for batch in read_file(shown, file.schema.names):
         yield typed_chunk(batch, n_rows, columns)
         n_rows += batch.num_rows
 
@@ -78,7 +79,7 @@ def typed_chunk(batch: pa.RecordBatch, first: int, columns: Sequence[str]) -> Ch
     """Rows that have the types of their columns."""
 
     def originals(indices: Int64Array) -> Originals:
-        return Originals(batch.take(pa.array(indices)), [None] * len(indices))
+        return Originals(taken(batch, indices), [None] * len(indices))
 
     return Chunk(np.arange(first, first + batch.num_rows), batch.select(list(columns)), None, originals)
 

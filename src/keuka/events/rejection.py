@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from keuka.diagnostics import Diagnostic
 from keuka.errors import DataError
-from keuka.events.columns import UnfitError, canonical, ticks
+from keuka.events.columns import UnfitError, canonical, taken, ticks
 from keuka.events.files import Broken, Chunk, Originals, place
 from keuka.events.formats import typed_chunk
 from keuka.events.memory import MemoryTable
@@ -186,12 +186,12 @@ def _why(stream: OpenStream, chunk: Chunk) -> pa.Array | None:
         reasons = reasons if unfit is None else unfit if reasons is None else pc.coalesce(reasons, unfit)
     if not len(chunk.rows):
         return reasons
-    values = chunk.values
+    times = chunk.values.select(list(dict.fromkeys(stream.time)))
     if reasons is not None:
         good = pc.is_null(reasons)
-        kept = [pc.if_else(good, column, pa.scalar(None, column.type)) for column in values.columns]
-        values = pa.RecordBatch.from_arrays(kept, names=values.schema.names)
-    timed = reasons_of(stream, values, int(chunk.rows[0]))
+        kept = [pc.if_else(good, column, pa.scalar(None, column.type)) for column in times.columns]
+        times = pa.RecordBatch.from_arrays(kept, names=times.schema.names)
+    timed = reasons_of(stream, times, int(chunk.rows[0]))
     return reasons if timed is None else timed if reasons is None else pc.coalesce(reasons, timed)
 
 
@@ -224,7 +224,7 @@ def _rejected_rows(stream: OpenStream, file_idx: int, chunk: Chunk, why: Sequenc
     ]
     rows = pa.RecordBatch.from_arrays([*columns, *said], schema=pa.schema([*schema, *PLACE]))
     order = np.argsort(np.concatenate([chunk.rows[bad], [each.row for each in chunk.broken]]), kind="stable")
-    return rows.take(pa.array(order.astype(np.int64)))
+    return taken(rows, order.astype(np.int64))
 
 
 def _joined(column: pa.Array, broken: Sequence[Broken], name: str) -> pa.Array:

@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 
 from keuka.diagnostics import similar
 from keuka.errors import DataError, data_error
-from keuka.events.columns import cast_to
+from keuka.events.columns import Int64Array, cast_to
 from keuka.events.csv_format import REJECT, doubtful
 from keuka.events.directories import FoundFiles, add_partitions, add_partitions_apart, find_declared_files, find_files, partition_columns
-from keuka.events.files import Chunk, File, place
+from keuka.events.files import Chunk, File, Originals, place
 from keuka.events.formats import INFERRED, open_file, read_chunks, read_file
 from keuka.events.memory import MemoryTable, list_table, pandas_table, polars_table
 from keuka.events.text_values import DEFAULT, Converted, Csv, cast_by_halves, reasons_for
@@ -52,6 +52,9 @@ class Data:
     doubts: Mapping[str, Callable[[], DataError]] = field(default_factory=dict)  # columns that are an error if a query reads them
     first_texts: Callable[[str], list[str]] | None = None  # of a column of a CSV file
     first: File | None = None  # the file that decides the types of all
+    each_file: Callable[[Sequence[str]], Iterator[File]] | None = (
+        None  # all files, opened: each has these columns in the types of the first
+    )
 
     def with_exact_types(self, columns: Collection[str]) -> Data:
         """The data, with the types of these columns no longer guessed."""
@@ -246,7 +249,7 @@ def _of_files(name: str, found: FoundFiles, declared: Declared) -> Data:
         """Each file, and what is to be read of it: at least one column, to know how many rows there are."""
         wanted = [column for column in columns if column not in partitions] or first.schema.names[:1]
         for file_idx, each in enumerate(paths):
-            yield file_idx, first if each == first.path else _further_file(name, each, first), wanted
+            yield file_idx, first if each == first.path else _further_file(name, each, first, wanted), wanted
 
     def chunks(columns: Sequence[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
         for file_idx, file, wanted in opened(columns):
@@ -259,8 +262,12 @@ def _of_files(name: str, found: FoundFiles, declared: Declared) -> Data:
     def apart(columns: Sequence[str]) -> Iterator[tuple[int, Chunk]]:
         for file_idx, file, wanted in opened(columns):
             for chunk in read_chunks(file, wanted):
-                typed = chunk if file.format in INFERRED else _cast_apart(chunk, own)
+                typed = chunk if file.format in INFERRED else _cast_apart(_shown_alike(chunk, first.schema), own)
                 yield file_idx, add_partitions_apart(typed, partitions, file_idx, columns, schema.names, file.format in INFERRED)
+
+    def each_file(columns: Sequence[str]) -> Iterator[File]:
+        for _, file, _ in opened(columns):
+            yield file
 
     doubts = {} if declared.rejects else {column: partial(doubtful, first, doubt) for column, doubt in first.doubts.items()}
     first_texts = (lambda column: _first_texts(first, column)) if first.format == "CSV" else None
@@ -269,7 +276,7 @@ def _of_files(name: str, found: FoundFiles, declared: Declared) -> Data:
     else:
         own_fields = {f.name: f for f in first.schema}  # a name may stand twice, which is refused later
         originals = pa.schema([f if f.name in partitions else own_fields[f.name] for f in schema])
-    return Data(schema, "arrow", n_rows, None, chunks, paths, apart, originals, doubts, first_texts, first)
+    return Data(schema, "arrow", n_rows, None, chunks, paths, apart, originals, doubts, first_texts, first, each_file)
 
 
 def _without(schema: pa.Schema | None, names: Collection[str]) -> pa.Schema | None:
@@ -325,6 +332,18 @@ def _cast_apart(chunk: Chunk, schema: pa.Schema) -> Chunk:
     return replace(chunk, values=pa.RecordBatch.from_arrays(arrays, names=chunk.values.schema.names), reasons=reasons)
 
 
+def _shown_alike(chunk: Chunk, schema: pa.Schema) -> Chunk:
+    """The rows of a further file, shown with the columns of the first: one that no query reads may be missing there, or of another type."""
+
+    def originals(indices: Int64Array) -> Originals:
+        found = chunk.originals(indices)
+        there = {f.name: column for f, column in zip(found.columns.schema, found.columns.columns, strict=True)}
+        known = [there[f.name] if f.name in there and there[f.name].type.equals(f.type) else pa.nulls(len(indices), f.type) for f in schema]
+        return replace(found, columns=pa.RecordBatch.from_arrays(known, names=schema.names))
+
+    return replace(chunk, originals=originals)
+
+
 def _first_file(name: str, paths: tuple[str, ...], declared: Declared) -> tuple[File, int | None]:
     """The first file that says what the columns are: text without rows does not, unless they are declared."""
     for path in paths:
@@ -340,14 +359,15 @@ def _first_file(name: str, paths: tuple[str, ...], declared: Declared) -> tuple[
     )
 
 
-def _further_file(name: str, path: str, first: File) -> File:
-    """A file after the first. Text gets the types inferred there; other formats must bring the same ones along."""
+def _further_file(name: str, path: str, first: File, columns: Collection[str]) -> File:
+    """A file after the first. Text gets the types inferred there; other formats must bring the same ones along for what is read."""
     file, _ = open_file(name, path, first.csv, first.declared, first.rejects)
     if file.format in INFERRED:
         missing = next((column for column in first.schema.names if column not in file.schema.names), None)
         if file.format == "CSV" and missing is not None:
             raise _missing_column(missing, file.where())
         return replace(file, schema=first.schema, converted=first.converted)
-    if not all(column.name in file.schema.names and file.schema.field(column.name).type.equals(column.type) for column in first.schema):
-        raise _other_schema(first.schema, file.schema, file.where())
+    read = pa.schema([column for column in first.schema if column.name in columns])
+    if not all(column.name in file.schema.names and file.schema.field(column.name).type.equals(column.type) for column in read):
+        raise _other_schema(read, file.schema, file.where())
     return file

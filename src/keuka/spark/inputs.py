@@ -23,12 +23,15 @@ from keuka.events.csv_format import REJECT, options_of
 from keuka.events.files import place
 from keuka.events.rejection import FILE, LINE, NO_TIME, REASON, REVERSED, STREAM, TEXT, Counts
 from keuka.events.sources import OpenStream, open_stream
+from keuka.events.sources import read as read_rows
+from keuka.events.tables import Files
 from keuka.events.text_values import DEFAULT
 from keuka.pipelines.checking import OF_FILES, declared_columns, described, files_of, plainly_read
 from keuka.pipelines.values import Input
 from keuka.schema import Type, attribute_of
-from keuka.spark import text_streams
+from keuka.spark import parquet_columns, text_streams
 from keuka.spark.jobs import Times, is_wrong, wrong_time
+from keuka.spark.parquet_columns import ParquetColumn, unreadable
 from keuka.spark.schemas import arrow_schema, spark_type
 from keuka.spark.sinks import UTC, with_defaults
 from keuka.spark.text_streams import TextFiles
@@ -49,6 +52,13 @@ class Read:
     files: TextFiles | None = None
     opened: OpenStream | None = None  # the same files as Keuka reads them itself
     has_files: bool = False  # does Spark know of which file a row is?
+    columns: tuple[ParquetColumn, ...] = ()  # of Parquet files that Keuka looked at; after them come those of directories
+
+    def is_readable(self, i: int) -> bool:
+        return i >= len(self.columns) or self.columns[i].spark is not None
+
+    def file_type(self, i: int) -> pa.DataType:
+        return self.columns[i].there if i < len(self.columns) else self.schema.field(i).type
 
 
 def read(spark: SparkSession, name: str, stream: Input, rejects: bool, here: bool) -> Read:
@@ -56,6 +66,9 @@ def read(spark: SparkSession, name: str, stream: Input, rejects: bool, here: boo
     text = _text_files(name, stream, rejects, here)
     if text is not None:
         return text
+    files = files_of(stream, here) if stream.format == "parquet" and stream.schema is None and plainly_read(stream) else None
+    if files is not None:
+        return _parquet_files(spark, name, stream, files, rejects)
     frame = _frame(spark, stream)
     return Read(arrow_schema(name, frame.schema), frame, has_files=stream.format in OF_FILES)
 
@@ -74,6 +87,21 @@ def _text_files(name: str, stream: Input, rejects: bool, here: bool) -> Read | N
     options = {name: options_of(first, name) if name in first.schema.names else DEFAULT for name in schema.names}
     own = TextFiles(stream.format, stream.all_paths, schema, len(first.schema), first.csv, options)
     return Read(schema, files=own, opened=opened)
+
+
+def _parquet_files(spark: SparkSession, name: str, stream: Input, files: Files, shows_all: bool) -> Read:
+    """Parquet files on this machine. Types are those of the first file, as in embedded runs."""
+    opened = open_stream(name, described(stream, files))
+    first, each_file = opened.data.first, opened.data.each_file
+    assert first is not None  # of files there is always one that decides the types
+    assert each_file is not None
+    others = [file.schema for file in each_file(opened.time)] if shows_all else []
+    columns = parquet_columns.columns_of(first.schema, others, spark)
+    asked = StructType([StructField(column.name, column.spark) for column in columns if column.spark is not None])
+    frame = spark.read.format("parquet").options(**UTC).schema(asked).load(list(stream.all_paths))
+    folders = arrow_schema(name, StructType(frame.schema.fields[len(asked) :]))
+    schema = pa.schema([*[(column.name, column.arrow) for column in columns], *folders])
+    return Read(schema, frame, opened=opened, has_files=True, columns=columns)
 
 
 def _readable(field: pa.Field) -> pa.Field:
@@ -136,26 +164,43 @@ class Source:
     @property
     def rejected_columns(self) -> pa.Schema:
         """Rejected rows of text files are shown as they stand there."""
-        return self.schema if self.read.files is None else pa.schema([(name, pa.string()) for name in self.schema.names])
+        if self.read.files is not None:
+            return pa.schema([(name, pa.string()) for name in self.schema.names])
+        shown = {column.name: column.shown for column in self.read.columns}
+        return pa.schema([(f.name, shown.get(f.name, f.type)) for i, f in enumerate(self.schema) if self.read.is_readable(i)])
 
     def rows(self, spark: SparkSession, numbered: bool = False) -> DataFrame:
         """Columns are known by position, because Spark's names ignore case."""
         if self.read.files is not None:
             return self.read.files.rows(spark, numbered)
         assert self.read.frame is not None
-        names = [f"c{i}" for i in range(len(self.schema))]
-        if not self.read.has_files:
-            return self.read.frame.toDF(*names).withColumn(text_streams.FILE, sf.lit(None).cast("string"))
-        placed = self.read.frame.select("*", text_streams.places()[0])
-        return placed.toDF(*names, text_streams.FILE)
+        # r0 is what Spark reads, c0 the value.
+        names = [f"r{i}" for i in range(len(self.schema)) if self.read.is_readable(i)]
+        file = text_streams.places()[0] if self.read.has_files else sf.lit(None).cast("string").alias(text_streams.FILE)
+        placed = self.read.frame.select("*", file).toDF(*names, text_streams.FILE)
+        return placed.select("*", *[self._value(i).alias(f"c{i}") for i in range(len(self.schema))])
+
+    def _value(self, i: int) -> Column:
+        if not self.read.is_readable(i):
+            return sf.lit(None)
+        return self.read.columns[i].value(sf.col(f"r{i}")) if i < len(self.read.columns) else sf.col(f"r{i}")
 
     @property
     def times(self) -> Times:
         return [(self.column(time), self.schema.field(time).type) for time in self.time]
 
     def is_bad(self) -> Column:
-        """Has a row of text no values?"""
-        return sf.lit(False) if self.read.files is None else self.read.files.is_bad(self.columns)
+        """Has a row of text no values, or one with types a value for which there is no room?"""
+        if self.read.files is not None:
+            return self.read.files.is_bad(self.columns)
+        # Nobody could say which row it is but a worker: that one is left to find it.
+        reason = self._unfit_reason() if self.rejects or self.read.opened is not None else None
+        return sf.lit(False) if reason is None else reason.isNotNull()
+
+    def _unfit_reason(self) -> Column | None:
+        wanted = [(name, self.schema.get_field_index(name)) for name in self.columns]
+        reasons = [parquet_columns.unfit_reason(name, self.read.file_type(i), sf.col(f"r{i}")) for name, i in wanted]
+        return parquet_columns.first_reason(reasons)
 
     def column(self, name: str) -> Column:
         return sf.col(f"c{self.schema.get_field_index(name)}")
@@ -164,7 +209,8 @@ class Source:
         """The events. Where all rows are, none is looked at again."""
         rows = self.rows(spark)
         events = rows if counts.n_rejected == 0 else rows.where(~(self.is_bad() | is_wrong(self.times)))
-        return events.select([sf.col(f"c{i}") for i in range(len(self.schema))]).toDF(*self.schema.names)
+        readable = [(i, name) for i, name in enumerate(self.schema.names) if self.read.is_readable(i)]
+        return events.select([sf.col(f"c{i}") for i, _ in readable]).toDF(*[name for _, name in readable])
 
     # -- counting
 
@@ -208,7 +254,7 @@ class Source:
         """Keuka's own reader says which row of which file it was."""
         opened = self.read.opened
         try:
-            for _ in opened.data.chunks(list(self.columns)) if opened is not None and opened.data.chunks is not None else ():
+            for _ in read_rows(opened, list(self.columns)) if opened is not None else ():
                 pass
         except DataError as error:
             return error
@@ -228,11 +274,19 @@ class Source:
         if files is not None:
             rows = _with_lines(rows.where(~sf.col(text_streams.BLANK)), pieces, files.format == "csv")
             reason = sf.coalesce(files.reason(self.columns), reason)
-        own = {name: sf.col(f"{'o' if is_text else 'c'}{i}") for i, name in enumerate(self.schema.names)}
+        elif (unfit := self._unfit_reason()) is not None:
+            reason = sf.coalesce(unfit, reason)
+        own = {name: sf.col(f"o{i}") if is_text else self._shown(i) for i, name in enumerate(self.schema.names)}
         added = {STREAM: sf.lit(self.name), REASON: reason, FILE: sf.col(text_streams.FILE)}
         added |= {LINE: sf.col("line"), TEXT: sf.col(text_streams.BROKEN)} if is_text else {}
         columns = [(own | added).get(column.name, sf.lit(None)).cast(spark_type(column.type)) for column in schema]
         return rows.where("bad").select(*columns).toDF(*schema.names)
+
+    def _shown(self, i: int) -> Column:
+        """A value as it stands in the file, as far as Spark has a type for that."""
+        there = self.read.file_type(i)
+        value = sf.col(f"r{i}" if pa.types.is_uint64(there) else f"c{i}")
+        return sf.make_valid_utf8(value) if pa.types.is_string(there) or pa.types.is_large_string(there) else value
 
 
 def _types_in(counted: Sequence[Any], types: Sequence[str]) -> list[str]:
@@ -277,10 +331,13 @@ def source(name: str, stream: Input, looked_at: Read, columns: Sequence[str], re
 
 
 def doubts(sources: Mapping[str, Source]) -> list[Diagnostic]:
-    """Columns that queries read, and of whose texts some are odd."""
+    """Columns that queries read, and of whose texts some are odd, or that Spark cannot read."""
     found = []
-    for each in sources.values():
+    for name, each in sources.items():
         opened = each.read.opened
+        for _ in opened.data.each_file(each.columns) if each.read.columns and opened is not None and opened.data.each_file else ():
+            pass
+        found += [unreadable(name, column) for column in each.read.columns if column.spark is None and column.name in each.columns]
         said = {} if opened is None or each.rejects else opened.data.doubts
         found += [diagnostic for column in each.columns if column in said for diagnostic in said[column]().diagnostics]
     return found
