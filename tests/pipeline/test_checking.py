@@ -12,7 +12,7 @@ import keuka
 from keuka.events.ddl import arrow_schema
 from keuka.pipelines import Input, Queries, Sink, SparkSettings
 
-from .market import CONSOLE, QUERY, STREAM
+from .market import CONSOLE, QUERY, STREAM, TICKS
 
 TYPED = 'type_column = "name"\n[streams.T]\nformat = "csv"\npath = "x.csv"\n'
 
@@ -333,6 +333,23 @@ def test_declarations_of_a_stream_are_checked_with_the_pipeline(pipeline_file):
     assert (code, message) == ("K603", "CSV has no option `seperator`")
     ((code, message),) = findings(pipeline_file(stream.replace("csv = {", "on_bad_row = {"), QUERY, CONSOLE))
     assert (code, message) == ("K603", '`on_bad_row` must be "error" or "reject"')
+
+
+@pytest.mark.parametrize("embedded", [True, False])
+def test_odd_values_among_numbers_are_found_without_a_run(pipeline_file, monkeypatch, embedded):
+    monkeypatch.setattr("keuka.pipelines.pipeline._on_spark", None)
+    file = pipeline_file(STREAM, QUERY, CONSOLE)
+    Path("ticks.csv").write_text(TICKS + "2024-01-02 09:30:00,IBM,n/a\n")
+    with pytest.raises(keuka.DataError) as raised:
+        keuka.Pipeline.from_file(file).check(embedded=embedded)
+    with pytest.raises(keuka.DataError) as run:
+        keuka.Pipeline.from_file(file).run(embedded=True)
+    assert raised.value.code == "K536"
+    assert str(raised.value) == str(run.value)
+    unread = '\n[[queries]]\ntext = "SELECT name FROM Stock"\n'
+    assert keuka.Pipeline.from_file(pipeline_file(STREAM, unread, CONSOLE)).check(embedded=embedded)
+    rejected = '\n[[sinks]]\nof = "rejected"\nformat = "console"\n'
+    assert keuka.Pipeline.from_file(pipeline_file(STREAM, QUERY, CONSOLE, rejected)).check(embedded=embedded)
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from keuka.languages.sets import LANGUAGES, Text
 from keuka.pipelines.environment import VARIABLE
 from keuka.pipelines.places import Place, finding
 from keuka.pipelines.staging import find_obstacle, is_half_published
-from keuka.pipelines.values import CONSOLE, FILE_FORMATS, MODES, SIDE_OUTPUTS, Input, Queries, Sink
+from keuka.pipelines.values import CONSOLE, FILE_FORMATS, MODES, REJECTED, SIDE_OUTPUTS, Input, Queries, Sink
 from keuka.query import Query, prepare, query
 from keuka.run.limits import Limits
 
@@ -122,14 +122,14 @@ def outputs_of(pipeline: Pipeline, bound: Bound, data: Mapping[str, Any], found:
     return replace(bound, sinks=sinks, outputs=wanted or (prepared.default_output,)), outputs
 
 
-def warn_of_types(bound: Bound, here: bool) -> None:
-    """Looks into files on this machine for the types that queries read, where a column says of which stream a row is."""
-    files = {name: files_of(stream, here) for name, stream in bound.streams.items()}
-    if bound.type_column is None or None in files.values() or not all(plainly_read(stream) for stream in bound.streams.values()):
-        return
-    streams = {name: described(stream, files[name]) for name, stream in bound.streams.items()}
-    prepared = prepare(bound.query, streams, type_column=bound.type_column, params=bound.params)
-    if prepared.types is not None:
+def look_into_files(bound: Bound, schemas: Mapping[str, pa.Schema], here: bool) -> None:
+    """Says what only the contents of files tell, as a run would: odd values among numbers, and types that no row has."""
+    on_bad_row = "reject" if bound.has_sink(REJECTED) else None
+    empty = empty_tables(bound, schemas)
+    files = {name: files_of(stream, here) if plainly_read(stream) else None for name, stream in bound.streams.items()}
+    streams = {name: described(stream, files[name] or empty[name], on_bad_row) for name, stream in bound.streams.items()}
+    prepared = prepare(bound.query, streams, type_column=bound.type_column, params=bound.params, outputs=bound.outputs)
+    if prepared.types is not None and None not in files.values():
         prepared.types.look_at(prepared.opened[0])
         prepared.warn_of_types()
 
@@ -146,9 +146,7 @@ def columns_of(name: str, stream: Input, embedded: bool, here: bool, on_bad_row:
     """The columns of a stream as far as they are known without Spark: those of files on this machine, or the declared ones."""
     files = files_of(stream, here)
     if files is not None and (embedded or (plainly_read(stream) and not _has_partitions(files))):
-        schema = open_stream(name, described(stream, files, on_bad_row)).data.schema
-        # Spark refuses nanoseconds in Parquet, or takes them for integers: its settings decide.
-        return schema if embedded or not any("[ns" in str(field.type) for field in schema) else None
+        return open_stream(name, described(stream, files, on_bad_row)).data.schema
     return declared_columns(stream)
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from keuka.diagnostics import Diagnostic, SourceText
 from keuka.errors import KeukaError, PipelineError
 from keuka.pipelines import embedded as in_process
-from keuka.pipelines.checking import Bound, as_error, bind, columns_of, empty_tables, located, outputs_of, staged_path, warn_of_types
+from keuka.pipelines.checking import Bound, as_error, bind, columns_of, empty_tables, located, look_into_files, outputs_of, staged_path
 from keuka.pipelines.environment import Secrets, filled_in
 from keuka.pipelines.file import read
 from keuka.pipelines.staging import recover
@@ -70,8 +70,8 @@ class Pipeline:
         filled, secrets = filled_in(self, found)
         with secrets.kept():
             here = filled._is_here(embedded, None)
-            bound, outputs = _checked(filled, bind(filled, embedded, here, found), embedded, here, found)
-            warn_of_types(bound, here)
+            bound, outputs, schemas = _checked(filled, bind(filled, embedded, here, found), embedded, here, found)
+            look_into_files(bound, schemas, here)
             return outputs
 
     def run(
@@ -127,8 +127,8 @@ def _on_spark() -> ModuleType:
 
 def _checked(
     pipeline: Pipeline, bound: Bound | None, embedded: bool, here: bool, found: list[Diagnostic]
-) -> tuple[Bound, dict[str, pa.Schema]]:
-    """The pipeline with its outputs and their columns, or an error with all that was found."""
+) -> tuple[Bound, dict[str, pa.Schema], dict[str, pa.Schema]]:
+    """The pipeline, the columns of its outputs and those of its streams, or an error with all that was found."""
     schemas = {} if bound is None else _columns(bound, embedded, here, found)
     if bound is not None and not found and None in schemas.values():
         schemas = _on_spark().columns_on_spark(bound, pipeline.spark, here, found)
@@ -138,7 +138,7 @@ def _checked(
         bound, outputs = outputs_of(pipeline, bound, empty_tables(bound, known), found)
     if found or bound is None:
         raise as_error(found)
-    return bound, outputs
+    return bound, outputs, known
 
 
 def _columns(bound: Bound, embedded: bool, here: bool, found: list[Diagnostic]) -> dict[str, pa.Schema | None]:
