@@ -172,7 +172,7 @@ class Source:
     def rows(self, spark: SparkSession, numbered: bool = False) -> DataFrame:
         """Columns are known by position, because Spark's names ignore case."""
         if self.read.files is not None:
-            return self.read.files.rows(spark, numbered)
+            return self.read.files.rows(spark, self.columns, numbered)
         assert self.read.frame is not None
         # r0 is what Spark reads, c0 the value.
         names = [f"r{i}" for i in range(len(self.schema)) if self.read.is_readable(i)]
@@ -280,7 +280,8 @@ class Source:
         added = {STREAM: sf.lit(self.name), REASON: reason, FILE: sf.col(text_streams.FILE)}
         added |= {LINE: sf.col("line"), TEXT: sf.col(text_streams.BROKEN)} if is_text else {}
         columns = [(own | added).get(column.name, sf.lit(None)).cast(spark_type(column.type)) for column in schema]
-        return rows.where("bad").select(*columns).toDF(*schema.names)
+        bad = rows.where("bad") if files is None else files.with_texts(rows.where("bad"))
+        return bad.select(*columns).toDF(*schema.names)
 
     def _shown(self, i: int) -> Column:
         """A value as it stands in the file, as far as Spark has a type for that."""

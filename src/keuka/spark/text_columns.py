@@ -42,7 +42,7 @@ def convert(text: Column, arrow: pa.DataType, options: Csv) -> Column:
     if pa.types.is_string(arrow) or pa.types.is_binary(arrow):
         return text.cast(spark_type(arrow))
     usual, value = _usual(text, arrow, options)
-    return sf.when(usual, value).otherwise(_apart(text, lambda word: _convert(word, arrow, options)))
+    return sf.when(usual, value).otherwise(apart(text, lambda word: _convert(word, arrow, options)))
 
 
 def _usual(text: Column, arrow: pa.DataType, options: Csv) -> tuple[Column, Column]:
@@ -62,7 +62,7 @@ def _usual(text: Column, arrow: pa.DataType, options: Csv) -> tuple[Column, Colu
     return fits(text, form), text.try_cast(spark_type(arrow))
 
 
-def _apart(text: Column, function: Callable[[Column], Column]) -> Column:
+def apart(text: Column, function: Callable[[Column], Column]) -> Column:
     """The function of the text, outside the code that Spark generates, which stays small. As an argument, the text is computed once."""
     return sf.get(sf.transform(sf.array(text), function), 0)
 
@@ -72,7 +72,7 @@ def _convert(text: Column, arrow: pa.DataType, options: Csv) -> Column:
     if pa.types.is_timestamp(arrow):
         if options.time_format is None:
             return _time(text, arrow, options)
-        return _apart(to_iso(text, parse_format(options.time_format)), lambda iso: _time(iso, arrow, options))
+        return apart(to_iso(text, parse_format(options.time_format)), lambda iso: _time(iso, arrow, options))
     trimmed = sf.btrim(text, sf.lit(BLANKS))
     if pa.types.is_integer(arrow):
         return _integer(trimmed, arrow)

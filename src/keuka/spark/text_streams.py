@@ -7,20 +7,23 @@ the zone of the session. Nothing leaves the JVM for that, and what a query does 
 from __future__ import annotations
 
 import functools
+import json
+import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StringType, StructField, StructType, VariantType
+from pyspark.sql.types import BooleanType, DataType, DoubleType, LongType, StringType, StructField, StructType, VariantType
 
 from keuka.events.json_format import NOT_AN_OBJECT
 from keuka.events.text_values import Csv, reason_parts
 from keuka.spark import text_columns
 from keuka.spark.schemas import spark_type
 
+RAW = "_raw"  # the line of JSON that a row is
 # Columns of the rows beside those of the stream, which have names by position: c0 (the value), o0 (the text), g0 (is there one?).
 BROKEN, IS_BROKEN, BROKEN_REASON, N_BREAKS, BLANK, FILE, BLOCK, NUMBER, ORDER = (
     *("_broken", "_is_broken", "_broken_reason", "_n_breaks", "_blank"),
@@ -47,6 +50,9 @@ JSON_OPTIONS = {
     "columnNameOfCorruptRecord": BROKEN,
 }
 NUMBERS = r"^(?:BIGINT|DOUBLE|DECIMAL.*)$"
+# How numbers, truth values, lists and objects are written in JSON. A text can look like that, too.
+STRICT = {pa.int64(): LongType(), pa.float64(): DoubleType(), pa.bool_(): BooleanType()}
+MAYBE_NO_TEXT = r"^(?:[\[{]|(?:-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false)\z)"
 
 
 @dataclass(frozen=True)
@@ -68,12 +74,13 @@ class TextFiles:
         names: list[str] = self.schema.names[: self.n_fields]
         return 2 + sum([name.count("\n") for name in names])
 
-    def rows(self, spark: SparkSession, numbered: bool = False) -> DataFrame:
-        """The rows; `numbered` ones have a number that grows within a piece of a file, blank lines included."""
+    def rows(self, spark: SparkSession, columns: Sequence[str], numbered: bool = False) -> DataFrame:
+        """The rows, of which these columns are read; `numbered` ones have a number that grows within a piece of a file, blank lines
+        included."""
         scanned = self._csv_texts(spark) if self.format == "csv" else self._json_lines(spark)
         if numbered:
             scanned = scanned.withColumn(NUMBER, sf.monotonically_increasing_id())
-        values = self._csv_values(scanned) if self.format == "csv" else self._json_values(scanned)
+        values = self._csv_values(scanned) if self.format == "csv" else self._json_values(scanned, columns)
         # Spark would copy the expressions of all values into every filter above. It moves none below a column that is not determined.
         return values.withColumn(ORDER, sf.monotonically_increasing_id()).where(sf.col(ORDER) >= 0)
 
@@ -110,45 +117,100 @@ class TextFiles:
         folders = self.schema.names[self.n_fields :]
         texts = StructType([StructField(name, StringType()) for name in ("value", *folders)])
         read = spark.read.format("text").option("lineSep", "\n").schema(texts).load(list(self.paths))
-        said = [_named(name).alias(f"p{self.n_fields + i}") for i, name in enumerate(folders)]
+        said = [_named(name).alias(f"o{self.n_fields + i}") for i, name in enumerate(folders)]
         line = sf.regexp_replace("value", "^\ufeff", "")
-        return read.select(line.alias("line"), (sf.trim(line) == "").alias(BLANK), sf.lit(0).alias(N_BREAKS), *said, *places())
+        return read.select(line.alias(RAW), (sf.trim(line) == "").alias(BLANK), sf.lit(0).alias(N_BREAKS), *said, *places())
 
-    def _json_values(self, scanned: DataFrame) -> DataFrame:
-        """Lines are parsed into variants, which tell texts from numbers. Blank ones count where lines are numbered."""
+    def _json_values(self, scanned: DataFrame, columns: Sequence[str]) -> DataFrame:
+        """Each line is parsed once, into the types of the columns that are read. Only where that does not prove all of them good, and for
+        types that Spark's parser is lenient with, it is parsed into variants, which tell texts from numbers. Blank lines count where lines
+        are numbered."""
         lines = scanned if NUMBER in scanned.columns else scanned.where(~sf.col(BLANK))
-        own = self.schema.names[: self.n_fields]
-        variants, texts = [
-            StructType([*[StructField(name, kind()) for name in own], StructField(BROKEN, StringType())])
-            for kind in (VariantType, StringType)
-        ]
-        parsed = lines.select("*", sf.from_json("line", variants, JSON_OPTIONS).alias("v"))
-        is_object = sf.col("line").rlike(r"\}\s*\z") & sf.col(f"v.{BROKEN}").isNull() & ~sf.col("line").contains(REPLACED)
-        parsed = parsed.select("*", (sf.col(BLANK) | is_object).alias("whole"))
-        whole = sf.col("whole")
-        # A step for each use of a value: Spark computes once what a step before names.
-        own_variants = [sf.when(whole, sf.col("v").getField(name)).alias(f"v{i}") for i, name in enumerate(own)]
-        parsed = parsed.select("*", *own_variants)
-        kinds = [sf.schema_of_variant(f"v{i}").alias(f"k{i}") for i in range(len(own))]
-        scalars = [_json_scalar(sf.col(f"v{i}"), self.schema.field(i).type).alias(f"s{i}") for i in range(len(own))]
-        parsed = parsed.select("*", *kinds, *scalars)
-        line_texts = sf.from_json("line", texts, JSON_OPTIONS)
-        columns = []
+        own = range(self.n_fields)
+        strict = [i for i in own if self.schema.names[i] in columns and _strict_type(self.schema.field(i).type) is not None]
+        other = [i for i in own if i not in strict]
+        # A step for each use of a value: Spark computes once what a step before names, and nothing that nobody asks for.
+        parsed = lines.select("*", self._parse(sf.col(RAW), strict, _strict_type).alias("f"))
+        parsed = parsed.select("*", *[self._strict_value(i).alias(f"f{i}") for i in strict])
+        parsed = parsed.select("*", self._is_proven(strict).alias("proven"))
+        proven, blank = sf.col("proven"), sf.col(BLANK)
+        slow = [sf.when(~proven, self._parse_apart(strict)).alias("v"), self._parse_apart(other).alias("u")]
+        parsed = parsed.select("*", *slow)
+        parsed = parsed.select("*", (proven | blank | sf.col("v.whole")).alias("whole"))
+        values = []
         for i, field in enumerate(self.schema):
-            if i < self.n_fields:
-                value = _json_value(sf.col(f"s{i}"), sf.col(f"k{i}"), field.type, self.converted[field.name])
-                is_given = sf.coalesce(sf.col(f"k{i}") != "VOID", sf.lit(False))
-                text = sf.when(whole, line_texts.getField(field.name))
+            if i in strict:
+                value = sf.when(proven, sf.col(f"f{i}")).otherwise(sf.col(f"v.c{i}"))
+                is_given = sf.when(proven, sf.col(f"f{i}").isNotNull()).otherwise(sf.coalesce(f"v.g{i}", sf.lit(False)))
+            elif i in other:
+                value, is_given = sf.col(f"u.c{i}"), sf.coalesce(f"u.g{i}", sf.lit(False))
             else:
-                text = sf.col(f"p{i}")
+                text = sf.col(f"o{i}")
                 value, is_given = text_columns.convert(text, field.type, self.converted[field.name]), text.isNotNull()
-            columns += [value.alias(f"c{i}"), is_given.alias(f"g{i}"), text.alias(f"o{i}")]
+            values += [value.alias(f"c{i}"), is_given.alias(f"g{i}")]
+        whole = sf.col("whole")
         broken = [
             (~whole).alias(IS_BROKEN),
-            sf.when(~whole, sf.col("line")).alias(BROKEN),
+            sf.when(~whole, sf.col(RAW)).alias(BROKEN),
             sf.when(~whole, NOT_AN_OBJECT).alias(BROKEN_REASON),
         ]
-        return parsed.select(*columns, *broken, *[name for name in (N_BREAKS, BLANK, FILE, BLOCK, NUMBER) if name in scanned.columns])
+        return parsed.select(*values, *broken, *scanned.columns)
+
+    def _parse_apart(self, fields: Sequence[int]) -> Column:
+        """These fields of a line as variants say them: the values c0, whether they are given as g0, and whether the line is an object."""
+
+        def of_line(line: Column) -> Column:
+            return text_columns.apart(self._parse(line, fields, _variant), lambda parsed: of_variants(line, parsed))
+
+        def of_variants(line: Column, parsed: Column) -> Column:
+            whole = line.rlike(r"\}\s*\z") & parsed.getField(BROKEN).isNull() & ~line.contains(REPLACED)
+            return sf.struct(whole.alias("whole"), *[part for i in fields for part in of_field(i, whole, parsed)])
+
+        def of_field(i: int, whole: Column, parsed: Column) -> list[Column]:
+            field = self.schema.field(i)
+            variant = sf.when(whole, parsed.getField(field.name))
+            value = text_columns.apart(variant, lambda given: _json_value(given, field.type, self.converted[field.name]))
+            return [value.alias(f"c{i}"), (sf.schema_of_variant(variant) != "VOID").alias(f"g{i}")]
+
+        return text_columns.apart(sf.col(RAW), of_line)
+
+    def _parse(self, line: Column, fields: Sequence[int], type_of: Callable[[pa.DataType], DataType | None]) -> Column:
+        """These fields of a line in these types. A key that occurs twice has its last value."""
+        wanted = [StructField(self.schema.names[i], type_of(self.schema.field(i).type) or StringType()) for i in fields]
+        # Spark would not look into the line if nothing were wanted.
+        schema = StructType([*(wanted or [StructField("", StringType())]), StructField(BROKEN, StringType())])
+        return sf.from_json(line, schema, JSON_OPTIONS)
+
+    def _strict_value(self, i: int) -> Column:
+        field = self.schema.field(i)
+        parsed = sf.col("f").getField(field.name)
+        is_time = pa.types.is_temporal(field.type) or pa.types.is_binary(field.type)
+        return text_columns.convert(parsed, field.type, self.converted[field.name]) if is_time else parsed
+
+    def _is_proven(self, fields: Sequence[int]) -> Column:
+        """Is it certain that a line is an object, and that its values in these fields are of their types?"""
+        line = sf.col(RAW)
+        proofs = [sf.col(f"f.{BROKEN}").isNull(), line.endswith("}"), ~line.contains(REPLACED)]
+        for i in fields:
+            field = self.schema.field(i)
+            value, text = sf.col(f"f{i}"), sf.col("f").getField(field.name)
+            if pa.types.is_string(field.type) or pa.types.is_binary(field.type):
+                # Spark makes texts of all values.
+                proofs.append(text.isNull() | ~text.rlike(MAYBE_NO_TEXT) | _is_quoted(field.name))
+            elif pa.types.is_temporal(field.type):
+                proofs.append(text.isNull() | value.isNotNull())
+            elif pa.types.is_floating(field.type):
+                proofs.append(value.isNull() | (sf.abs(value) < math.inf))
+        return sf.coalesce(functools.reduce(operator.and_, proofs), sf.lit(False))
+
+    def with_texts(self, rows: DataFrame) -> DataFrame:
+        """Rows with the texts behind their values. Those of JSON have them from here only: lines are parsed again for them."""
+        if self.format == "csv":
+            return rows
+        texts = self._parse(sf.col(RAW), range(self.n_fields), lambda _: StringType())
+        parsed = rows.select("*", sf.when(~sf.col(IS_BROKEN), texts).alias("texts"))
+        own = [sf.col("texts").getField(name).alias(f"o{i}") for i, name in enumerate(self.schema.names[: self.n_fields])]
+        return parsed.select("*", *own)
 
     # -- what is wrong
 
@@ -196,17 +258,34 @@ def _is_text(arrow: pa.DataType) -> bool:
     return any(is_kind(arrow) for is_kind in (pa.types.is_string, pa.types.is_timestamp, pa.types.is_date, pa.types.is_binary))
 
 
-def _json_scalar(variant: Column, arrow: pa.DataType) -> Column:
-    """The value in the column's type, whatever it is written as; times and dates are texts."""
-    return sf.try_variant_get(variant, "$", "string" if _is_text(arrow) else spark_type(arrow).simpleString())
-
-
-def _json_value(scalar: Column, kind: Column, arrow: pa.DataType, options: Csv) -> Column:
-    """The value of a column, if it is written as JSON writes such values."""
+def _strict_type(arrow: pa.DataType) -> DataType | None:
+    """The type in which Spark's parser takes only values that JSON writes as such, or text for the text of any; None if there is none."""
     if _is_text(arrow):
-        return sf.when(kind == "STRING", text_columns.convert(scalar, arrow, options))
+        return StringType()
+    return STRICT.get(arrow)
+
+
+def _variant(arrow: pa.DataType) -> DataType:
+    return VariantType()
+
+
+def _is_quoted(name: str) -> Column:
+    """Is it certain that the value of this key is a text? The key must stand in the line once, and nothing may be written otherwise."""
+    key, line = json.dumps(name, ensure_ascii=False), sf.col(RAW)
+    n_removed = sf.length(line) - sf.length(sf.replace(line, sf.lit(key), sf.lit("")))
+    return ~line.contains("\\") & (n_removed == len(key)) & line.rlike(rf"\Q{key}\E\s*:\s*\"")
+
+
+def _json_value(variant: Column, arrow: pa.DataType, options: Csv) -> Column:
+    """The value of a column, if it is written as JSON writes such values."""
+    kind = sf.schema_of_variant(variant)
+    if _is_text(arrow):
+        return sf.when(kind == "STRING", text_columns.convert(sf.try_variant_get(variant, "$", "string"), arrow, options))
+    value = sf.try_variant_get(variant, "$", spark_type(arrow).simpleString())
     if pa.types.is_integer(arrow):
-        return sf.when(kind == "BIGINT", scalar)
-    if pa.types.is_floating(arrow) or pa.types.is_decimal(arrow):
-        return sf.when(kind.rlike(NUMBERS), scalar)
-    return sf.when(kind == "BOOLEAN", scalar) if pa.types.is_boolean(arrow) else scalar
+        return sf.when(kind == "BIGINT", value)
+    if pa.types.is_floating(arrow):
+        return sf.when(kind.rlike(NUMBERS) & (sf.abs(value) < math.inf), value)
+    if pa.types.is_decimal(arrow):
+        return sf.when(kind.rlike(NUMBERS), value)
+    return sf.when(kind == "BOOLEAN", value) if pa.types.is_boolean(arrow) else value
