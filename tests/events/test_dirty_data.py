@@ -239,6 +239,40 @@ def test_bad_lines_of_json_are_rejected(write: Write):
     assert names(keuka.match(LARGE, path, on_bad_row="reject")) == ["A", "C", "E"]
 
 
+GOOD_LINES = "".join([f'{{"t": {t}, "name": "a", "n": {t}, "list": [1]}}\n' for t in range(3)])
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['"n": 9223372036854775808', '"n": 1e400', '"n": 1, "n": 2', '"list": [1, "a"]', '"n": "a"', '"deep": {"a": 1, "a": 2}', '"t": 3'],
+)
+def test_an_unread_column_of_json_cannot_fail_a_row(write: Write, line: str):
+    path = write("s.ndjson", GOOD_LINES + f'{{"t": 3, "name": "b", {line}}}\n')
+    assert rejected("SELECT name FROM S", path, time="t") == []
+    assert keuka.match("SELECT name FROM S", path, time="t", on_bad_row="reject")["name"].to_pylist() == ["a", "a", "a", "b"]
+
+
+def test_a_list_of_mixed_values_in_every_row_of_json_is_no_obstacle_to_reading_other_columns(write: Write):
+    path = write("s.ndjson", "".join([f'{{"t": {t}, "mixed": [1, "a"]}}\n' for t in range(3)]))
+    assert keuka.match("SELECT t FROM S", path, time="t", on_bad_row="reject")["t"].to_pylist() == [0, 1, 2]
+    assert [row["_reason"] for row in rejected("SELECT mixed FROM S", path, time="t")] == ['`mixed` is `[1, "a"]`, not a string'] * 3
+
+
+def test_a_read_value_of_json_that_is_too_large_is_rejected_alone(write: Write):
+    path = write("s.ndjson", GOOD_LINES + '{"t": 9223372036854775808, "n": 1}\n{"t": 4, "n": 9223372036854775808}\n')
+    found = [(row["_line"], row["_reason"]) for row in rejected("SELECT n FROM S", path, time="t")]
+    large = "is `9223372036854775808`, not an integer"
+    assert found == [(4, f"`t` {large}"), (5, f"`n` {large}")]
+
+
+def test_of_a_key_that_occurs_twice_in_json_the_last_value_counts(write: Write):
+    path = write("s.ndjson", GOOD_LINES + '{"t": "x", "t": 3, "name": "b", "name": "c"}\n{"t": 4, "name": "d", "name": 5}\n')
+    assert keuka.match("SELECT name FROM S", path, time="t", on_bad_row="reject")["name"].to_pylist() == ["a", "a", "a", "c"]
+    assert [row["_reason"] for row in rejected("SELECT name FROM S", path, time="t")] == ["`name` is `5`, not a string"]
+    path = write("good.ndjson", GOOD_LINES + '{"t": 3, "name": "b", "name": "c"}\n')
+    assert keuka.match("SELECT name FROM S", path, time="t")["name"].to_pylist() == ["a", "a", "a", "c"]
+
+
 def test_many_bad_lines_in_many_blocks_of_json(write: Write, small_blocks: None):
     lines = [f'{{"t": {i}, "name": "a", "price": {i}}}' if i % 7 else f"broken {i}" for i in range(1000)]
     rows = rejected("SELECT price FROM S", write("long.ndjson", "\n".join(lines)), time="t")

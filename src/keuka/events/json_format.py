@@ -6,6 +6,7 @@ A later value of another kind is K509, a line that is no object K506; `json_chun
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -38,10 +39,13 @@ def learn_json(file: File) -> tuple[File, int | None]:
     types: dict[str, pa.DataType] = {}
     n_rows: int | None = 0
     if lines.strip():
+        if file.rejects:
+            lines, untyped = _typed_lines(lines)
+            types = dict.fromkeys(untyped, pa.string())
         table = _parse_json(file, lines, None, 0)
         texts = [f.name for f in table.schema if pa.types.is_string(f.type) or pa.types.is_timestamp(f.type)]
         as_text = _parse_json(file, lines, pa.schema([(name, pa.string()) for name in texts]), 0)
-        types = {f.name: _time_or_text(as_text[f.name]) if f.name in texts else widest(table[f.name]) for f in table.schema}
+        types |= {f.name: _time_or_text(as_text[f.name]) if f.name in texts else widest(table[f.name]) for f in table.schema}
         n_rows = estimated_rows(file, table.num_rows)
     # Arrow's reader knows neither dates nor times that have no zone where one is declared.
     as_written = [name for name, arrow in declared.items() if pa.types.is_timestamp(arrow) or pa.types.is_date(arrow)]
@@ -58,6 +62,27 @@ def _usable_lines(lines: bytes) -> list[bytes]:
             kinds.setdefault(name, Counter())[_kind(value)] += value is not None
     usual = {name: counts.most_common(1)[0][0] for name, counts in kinds.items()}
     return [line for line, found in objects if all(value is None or _kind(value) == usual[name] for name, value in found.items())]
+
+
+def _typed_lines(lines: bytes) -> tuple[bytes, list[str]]:
+    """The lines without values that have no common type, such as lists of texts and numbers, and the columns that these stand in."""
+    try:
+        _json_table(lines.removeprefix(BYTE_ORDER_MARK), None)
+        return lines, []
+    except pa.ArrowInvalid:
+        pass
+    rows = lines.split(b"\n")
+    names = list(dict.fromkeys([name for line in rows for name in _object(line) or ()]))
+    untyped = [name for name in names if not _has_type(rows, name)]
+    return b"\n".join([_rewritten(line, [name for name in names if name not in untyped]) for line in rows]), untyped
+
+
+def _has_type(lines: Sequence[bytes], column: str) -> bool:
+    try:
+        _json_table(b"\n".join([_rewritten(line, [column]) for line in lines]), None)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 class _Number(str):
@@ -78,7 +103,28 @@ def _refuse(constant: str) -> None:
 
 
 def _kind(value: object) -> str:
+    """Numbers that are too large for 64 bits do not decide the type of a column, unless most are."""
+    if isinstance(value, _Number):
+        fits = -(2**63) <= int(value) < 2**63 if value.lstrip("-").isdigit() else abs(float(value)) < math.inf
+        return "number" if fits else "large number"
     return type(value).__name__
+
+
+def _rewritten(line: bytes, columns: Sequence[str] | None) -> bytes:
+    """A line with these columns alone, or all, and of a key that occurs twice the last value; a line that is no object as it is. Arrow's
+    reader refuses such keys, and some values of columns that nobody wants."""
+    found = _object(line)
+    if found is None:
+        return line
+    return _written({name: value for name, value in found.items() if columns is None or name in columns}).encode()
+
+
+def _written(value: object) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join([f"{json.dumps(name)}: {_written(one)}" for name, one in value.items()]) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join([_written(one) for one in value]) + "]"
+    return str(value) if isinstance(value, _Number) else json.dumps(value)
 
 
 def _text(value: object) -> str | None:
@@ -159,6 +205,10 @@ def _parse_json(file: File, lines: bytes, schema: pa.Schema | None, n_rows: int)
         return schema.empty_table() if schema is not None else pa.table({})
     lines = lines.removeprefix(BYTE_ORDER_MARK) if n_rows == 0 else lines
     _check_lines(file, lines, n_rows)
+    try:
+        return _json_table(lines, schema)
+    except pa.ArrowInvalid:
+        lines = b"\n".join([_rewritten(line, None if schema is None else schema.names) for line in lines.split(b"\n")])
     try:
         return _json_table(lines, schema)
     except pa.ArrowInvalid as error:
@@ -299,6 +349,11 @@ def _sifted(file: File, columns: list[str], schema: pa.Schema, block: bytes, n_r
             middle = (begin + end) // 2
             sift(begin, middle)
             sift(middle, end)
+        elif begin < end:
+            read = every[begin][0], _rewritten(every[begin][1], schema.names)
+            if _fit([read], schema):
+                every[begin] = read
+                good.append(begin)
 
     sift(0, len(every))
     is_bad = np.ones(len(every), dtype=bool)
@@ -327,7 +382,7 @@ def _broken(file: File, schema: pa.Schema, row: int, line: int, text: bytes) -> 
     if found is None:
         return Broken(row, line, NOT_AN_OBJECT, shown)
     for field in schema:
-        if found.get(field.name) is not None and _json_misfits(text, field):
+        if found.get(field.name) is not None and _json_misfits(_rewritten(text, [field.name]), field):
             value = _text(found[field.name])
             before, after = reason_parts(field.name, file.schema.field(field.name).type)
             return Broken(row, line, f"{before}{value}{after}", None, {name: _text(value) for name, value in found.items()})
