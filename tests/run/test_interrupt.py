@@ -88,8 +88,11 @@ def test_the_command_is_interrupted_within_a_second_with_exit_code_130(tmp_path:
     pq.write_table(pa.table({"t": range(N_EVENTS), "n": range(N_EVENTS)}), tmp_path / "rises.parquet")
     (tmp_path / "rises.cel").write_text(QUERY)
     arguments = ["match", str(tmp_path / "rises.cel"), str(tmp_path / "rises.parquet"), "--time", "t"]
-    with started("-c", "from keuka.cli import run; run()", *arguments) as process:
-        time.sleep(4)
+    # Importing takes seconds under sanitizers or on a busy machine, and before it is done a signal just ends the process.
+    with started("-c", "from keuka.cli import run; print('ready', flush=True); run()", *arguments) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(2)
         assert process.poll() is None
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=2)  # a second, and the end of the interpreter
