@@ -137,10 +137,16 @@ path = "out"
     assert not Path("out").exists()
 
 
+@pytest.mark.parametrize("format", ["csv", "json", "parquet"])
+def test_files_of_this_machine_that_are_not_there_are_k513(format):
+    with pytest.raises(keuka.DataError, match="K513"):
+        run(Sink("console"), streams={"Stock": Input(format, path="/nothing/there")})
+
+
 @pytest.mark.parametrize(
     ("stream", "message"),
     [
-        (Input("parquet", path="/nothing/there"), "Spark cannot read the stream `Stock`"),
+        (Input("parquet", path="nosuchscheme://nothing/there"), "Spark cannot read the stream `Stock`"),
         (Input("nonsense", path="ticks.csv"), "Spark cannot read the stream `Stock`"),
         (Input("jdbc", options={"url": "jdbc:none:x", "dbtable": "t", "password": "${KEUKA_TEST_SECRET}"}), "Spark cannot read"),
     ],
