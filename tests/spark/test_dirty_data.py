@@ -352,6 +352,20 @@ def test_files_without_what_is_read_are_the_same_error(zone, later, code, messag
 
 
 @pytest.mark.parametrize("zone", ["Asia/Kathmandu"], indirect=True)
+@pytest.mark.parametrize("on_bad_row", ["error", "reject"])
+def test_a_quote_that_is_never_closed_is_an_error_everywhere(zone, on_bad_row):
+    Path("s").mkdir()
+    Path("s/a.csv").write_text('t,name\n1,a\n2,"b"\n')
+    Path("s/b.csv").write_text('t,name\n3,c\n4,"d\n5,e\n')
+    messages = []
+    for embedded in (True, False):
+        with pytest.raises(keuka.DataError, match="K506") as raised:
+            run(Input("csv", path="s", time="t", on_bad_row=on_bad_row), Sink("console"), query="SELECT name FROM S", embedded=embedded)
+        messages.append(str(raised.value))
+    assert messages[0] == messages[1]
+
+
+@pytest.mark.parametrize("zone", ["Asia/Kathmandu"], indirect=True)
 @pytest.mark.parametrize("dirt", ["2,b,n/a\n", "2,b\n", "2,b,1,1\n", ",b,1\n"])
 def test_without_a_place_for_bad_rows_the_error_is_the_same(zone, dirt):
     Path("s.csv").write_text("t,name,x\n1,a,1.5\n" + dirt)

@@ -188,6 +188,13 @@ def options_of(file: File, column: str) -> Csv:
     return file.converted.get(column) or replace(file.csv, time_format=None, zone=None)
 
 
+def check_end(file: File) -> None:
+    """Is the last row cut? For a file whose rows another reader reads; reads it only if its last bytes leave that open."""
+    if _may_end_in_quotes(file, end_of(file)):
+        for _ in _read(file, [file.schema.names[-1]], {}):
+            pass
+
+
 def _check_csv_end(file: File, last: pa.RecordBatch | None, n_rows: int) -> None:
     """Is the last row cut? Arrow takes what there is for a row if the number of fields is right."""
     end = end_of(file)

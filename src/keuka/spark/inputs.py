@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +19,8 @@ from pyspark.sql.window import Window
 
 from keuka.diagnostics import Diagnostic
 from keuka.errors import DataError, data_error
-from keuka.events.csv_format import REJECT, options_of
+from keuka.events.csv_format import REJECT, check_end, options_of
+from keuka.events.directories import find_declared_files
 from keuka.events.files import place
 from keuka.events.rejection import FILE, LINE, NO_TIME, REASON, REVERSED, STREAM, TEXT, Counts
 from keuka.events.sources import OpenStream, open_stream
@@ -84,6 +85,9 @@ def _text_files(name: str, stream: Input, rejects: bool, here: bool) -> Read | N
     first = opened.data.first
     assert first is not None  # of files there is always one that decides the types
     schema = pa.schema([_readable(field) for field in opened.data.schema])
+    if stream.format == "csv":  # Spark takes a quote that is never closed for the last value
+        for path in find_declared_files(name, files.paths, files.format).paths:
+            check_end(replace(first, path=path))
     options = {name: options_of(first, name) if name in first.schema.names else DEFAULT for name in schema.names}
     own = TextFiles(stream.format, stream.all_paths, schema, len(first.schema), first.csv, options)
     return Read(schema, files=own, opened=opened)
