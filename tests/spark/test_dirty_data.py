@@ -398,3 +398,47 @@ def test_odd_values_and_options_are_the_same_on_spark(zone):
         )
         assert report.rejected == {"S": 1}
     assert messages[0] == messages[1]
+
+
+# -- files that Keuka cannot read itself: Spark sends the head of the first one
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Text files are treated as those of a bucket or of a cluster's disks are."""
+    with monkeypatch.context() as patch:
+        patch.setattr("keuka.spark.inputs.files_of", lambda stream, here: None)
+        yield
+
+
+@pytest.mark.parametrize("zone", ["Asia/Kathmandu"], indirect=True)
+@pytest.mark.parametrize(("format", "text"), [("csv", CSV), ("json", "\n".join(JSON))], ids=["csv", "json"])
+def test_files_elsewhere_have_the_same_rows_and_rejected_rows(zone, format, text, elsewhere):
+    Path(f"s.{format}").write_text(text, encoding="utf-8")
+    through_all(format, f"s.{format}", "t", schema=SCHEMA)
+
+
+@pytest.mark.parametrize("zone", ["Asia/Kathmandu"], indirect=True)
+def test_types_and_options_of_files_elsewhere_are_those_of_files_here(zone, elsewhere, monkeypatch):
+    monkeypatch.setattr("keuka.spark.text_streams.HEAD_LINES", 3)  # which ends inside quotes
+    for day in ("2024-03-01", "2024-03-02"):
+        Path(f"two words/day={day}").mkdir(parents=True)
+        Path(f"two words/day={day}/a b.csv").write_text('t;code;x\n1;007;1\n2;"0\n8";-\n3;009;2.5\n')
+    said = Input("csv", path="two words", time="t", schema="x DOUBLE", csv={"separator": ";", "nulls": ["-"]})
+    shown = [
+        run(said, Sink("console"), query="SELECT t, code, x, day FROM S", embedded=embedded).shown["query_1"][0]
+        for embedded in (True, False)
+    ]
+    assert shown[0].schema == shown[1].schema
+    assert sorted(shown[0].to_pylist(), key=str) == sorted(shown[1].to_pylist(), key=str)
+
+
+@pytest.mark.parametrize("zone", ["Asia/Kathmandu"], indirect=True)
+def test_odd_values_in_files_elsewhere_are_errors_that_name_the_file(zone, elsewhere, monkeypatch):
+    Path("s.csv").write_text("t,x\n1,1\n2,2\n3,n/a\n4,4\n")
+    with pytest.raises(keuka.DataError, match=r"(?s)K536.*`n/a`.*file `file:/+[^`]*/s.csv`, line 4, column `x`"):
+        run(Input("csv", path="s.csv", time="t"), Sink("console"), query="SELECT x FROM S", embedded=False)
+    monkeypatch.setattr("keuka.spark.text_streams.HEAD_LINES", 3)
+    Path("s.csv").write_text("t,x\n1,1\n2,2\n3,3\n4,?\n5,!\n")
+    with pytest.raises(keuka.DataError, match=r"(?s)K509.*`x` is `\?`, not an integer, and 1 more rows are bad.*file `[^`]*/s.csv`"):
+        run(Input("csv", path="s.csv", time="t"), Sink("console"), query="SELECT x FROM S", embedded=False)

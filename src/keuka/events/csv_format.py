@@ -80,7 +80,7 @@ def learn_csv(file: File) -> tuple[File, int | None]:
     """The file with the types of its columns, and about how many rows it has."""
     if not file.head.strip():
         raise data_error("K506", "the file is empty: CSV needs a header line with the names of the columns", where=file.where())
-    whole = file.head if len(file.head) < BLOCK_BYTES else file.head[: _last_row_end(file.head)]
+    whole = file.head if len(file.head) < BLOCK_BYTES else file.head[: last_row_end(file.head)]
     check_separator(file)
     if b"\n" not in whole:
         _check_line_break(file, whole, 0)  # Arrow calls a header alone an empty file
@@ -113,7 +113,7 @@ def not_utf8(where: str) -> DataError:
     return data_error("K514", "text that is not UTF-8", "save the file in the encoding UTF-8", where=where)
 
 
-def _last_row_end(head: bytes) -> int:
+def last_row_end(head: bytes) -> int:
     """Where the last complete row ends: after a line break that is not inside quotes."""
     end = head.rfind(b"\n") + 1
     while end > 0 and head.count(b'"', 0, end) % 2:

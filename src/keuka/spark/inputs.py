@@ -1,6 +1,7 @@
 """What a pipeline reads on Spark: every stream as rows with columns by position, and why some of them are no events.
 
-Text files that Keuka could read itself get the types that it gives them (`text_streams.py`); all else Spark reads.
+Text files get the types that Keuka's own readers give them (`text_streams.py`): those readers look at the files, or at the head of the
+first one where only Spark can read it. All else Spark reads.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from keuka.events.sources import read as read_rows
 from keuka.events.tables import Files
 from keuka.events.text_values import DEFAULT
 from keuka.pipelines.checking import OF_FILES, declared_columns, described, files_of, plainly_read
-from keuka.pipelines.values import Input
+from keuka.pipelines.values import FILE_FORMATS, Input
 from keuka.schema import Type, attribute_of
 from keuka.spark import parquet_columns, text_streams
 from keuka.spark.jobs import Times, is_wrong, wrong_time
 from keuka.spark.parquet_columns import ParquetColumn, unreadable
 from keuka.spark.schemas import arrow_schema, spark_type
 from keuka.spark.sinks import UTC, with_defaults
-from keuka.spark.text_streams import TextFiles
+from keuka.spark.text_streams import Head, TextFiles
 
 # What Spark reads in its own way: a value that does not fit its column is an error; Spark alone would make it null.
 READ_OPTIONS = {"csv": {"header": "true", "mode": "FAILFAST", "enforceSchema": "false"}, "json": {"mode": "FAILFAST"}}
@@ -52,6 +53,7 @@ class Read:
     frame: DataFrame | None = None
     files: TextFiles | None = None
     opened: OpenStream | None = None  # the same files as Keuka reads them itself
+    head: Head | None = None  # what it reads of files that only Spark can read
     has_files: bool = False  # does Spark know of which file a row is?
     columns: tuple[ParquetColumn, ...] = ()  # of Parquet files that Keuka looked at; after them come those of directories
 
@@ -64,7 +66,7 @@ class Read:
 
 def read(spark: SparkSession, name: str, stream: Input, rejects: bool, here: bool) -> Read:
     """Looks at the columns of a stream."""
-    text = _text_files(name, stream, rejects, here)
+    text = _text_files(spark, name, stream, rejects, here)
     if text is not None:
         return text
     files = files_of(stream, here) if stream.format == "parquet" and stream.schema is None and plainly_read(stream) else None
@@ -74,23 +76,37 @@ def read(spark: SparkSession, name: str, stream: Input, rejects: bool, here: boo
     return Read(arrow_schema(name, frame.schema), frame, has_files=stream.format in OF_FILES)
 
 
-def _text_files(name: str, stream: Input, rejects: bool, here: bool) -> Read | None:
-    """Text files on this machine, if nothing is said of them that only Spark understands."""
-    if stream.format not in ("csv", "json") or not plainly_read(stream):
+def _text_files(spark: SparkSession, name: str, stream: Input, rejects: bool, here: bool) -> Read | None:
+    """Text files, if nothing is said of them that only Spark understands."""
+    if stream.format not in ("csv", "json") or not plainly_read(stream) or not stream.all_paths:
         return None
-    files = files_of(stream, here)
-    if files is None or (stream.schema is not None and declared_columns(stream) is None):
+    if stream.schema is not None and declared_columns(stream) is None:
         return None
-    opened = open_stream(name, described(stream, files, "reject" if rejects else None))
+    files, head = files_of(stream, here), None
+    if files is None:
+        head = text_streams.fetch_head(spark, stream.format, stream.all_paths)
+    looked_at = files if head is None else Files((head.copy,), FILE_FORMATS[stream.format])
+    try:
+        opened = open_stream(name, described(stream, looked_at, "reject" if rejects else None))
+    except DataError as error:
+        raise _located(error, head) from None
     first = opened.data.first
     assert first is not None  # of files there is always one that decides the types
-    schema = pa.schema([_readable(field) for field in opened.data.schema])
-    if stream.format == "csv":  # Spark takes a quote that is never closed for the last value
+    folders = pa.schema([]) if head is None else arrow_schema(name, head.folders)
+    schema = pa.schema([*[_readable(field) for field in opened.data.schema], *folders])
+    if files is not None and stream.format == "csv":  # Spark takes a quote that is never closed for the last value
         for path in find_declared_files(name, files.paths, files.format).paths:
             check_end(replace(first, path=path))
     options = {name: options_of(first, name) if name in first.schema.names else DEFAULT for name in schema.names}
     own = TextFiles(stream.format, stream.all_paths, schema, len(first.schema), first.csv, options)
-    return Read(schema, files=own, opened=opened)
+    return Read(schema, files=own, opened=opened, head=head)
+
+
+def _located(error: DataError, head: Head | None) -> DataError:
+    """The error with the file that it is about instead of the copy of its head."""
+    if head is None:
+        return error
+    return DataError(*[replace(found, label=found.label.replace(head.copy, head.file)) for found in error.diagnostics])
 
 
 def _parquet_files(spark: SparkSession, name: str, stream: Input, files: Files, shows_all: bool) -> Read:
@@ -236,7 +252,7 @@ class Source:
             (whole,) = rows.agg(*wanted).collect()
             counts = Counts(*whole[:4])
             if counts.n_unreadable and not self.rejects:
-                raise self._error(counts.n_unreadable)
+                raise self._error(spark, counts.n_unreadable)
             return Counted(counts, _types_in(whole[4:], types))
         pieces = [text_streams.FILE, text_streams.BLOCK]
         found = rows.groupBy(*pieces).agg(sf.min(text_streams.NUMBER), sf.count(sf.lit(1)), *wanted).orderBy(*pieces).collect()
@@ -254,18 +270,22 @@ class Source:
         frequent = sf.call_function("approx_top_k", column, sf.lit(N_TYPES), sf.lit(MOST_TYPES))
         return [frequent, *[sf.count_if(column == name) for name in types]]
 
-    def _error(self, n_bad: int) -> DataError:
-        """Keuka's own reader says which row of which file it was."""
-        opened = self.read.opened
+    def _error(self, spark: SparkSession, n_bad: int) -> DataError:
+        """Keuka's own reader says which row of which file it was, if it can read so far; Spark says of which file."""
+        opened, files = self.read.opened, self.read.files
         try:
-            for _ in read_rows(opened, list(self.columns)) if opened is not None else ():
+            for _ in read_rows(opened, [name for name in self.columns if name in opened.data.schema.names]) if opened is not None else ():
                 pass
         except DataError as error:
-            return error
-        rows = "1 row is bad" if n_bad == 1 else f"{n_bad:,} rows are bad"
-        return data_error(
-            "K509", f"{rows}: values are not of the types of their columns, or fields are missing", REJECT, where=place(self.name, None)
-        )
+            return _located(error, self.read.head)
+        if files is None:
+            rows = "1 row is bad" if n_bad == 1 else f"{n_bad:,} rows are bad"
+            problem = f"{rows}: values are not of the types of their columns, or fields are missing"
+            return data_error("K509", problem, REJECT, where=place(self.name, None))
+        bad = self.rows(spark).where(self.is_bad()).select(text_streams.FILE, files.reason(self.columns)).head()
+        file, reason = bad if bad is not None else (None, "")
+        others = f", and {n_bad - 1:,} more rows are bad" if n_bad > 1 else ""
+        return data_error("K509", f"{reason}{others}", REJECT, where=place(self.name, file))
 
     # -- rejected rows
 
@@ -344,5 +364,6 @@ def doubts(sources: Mapping[str, Source]) -> list[Diagnostic]:
             pass
         found += [unreadable(name, column) for column in each.read.columns if column.spark is None and column.name in each.columns]
         said = {} if opened is None or each.rejects else opened.data.doubts
-        found += [diagnostic for column in each.columns if column in said for diagnostic in said[column]().diagnostics]
+        errors = [_located(said[column](), each.read.head) for column in each.columns if column in said]
+        found += [diagnostic for error in errors for diagnostic in error.diagnostics]
     return found

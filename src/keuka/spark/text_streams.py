@@ -7,17 +7,24 @@ the zone of the session. Nothing leaves the JVM for that, and what a query does 
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import math
 import operator
+import os
+import re
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import BooleanType, DataType, DoubleType, LongType, StringType, StructField, StructType, VariantType
 
+from keuka.events.csv_format import last_row_end
+from keuka.events.files import BLOCK_BYTES
 from keuka.events.json_format import NOT_AN_OBJECT
 from keuka.events.text_values import Csv, reason_parts
 from keuka.spark import text_columns
@@ -49,6 +56,7 @@ JSON_OPTIONS = {
     "allowNonNumericNumbers": "false",
     "columnNameOfCorruptRecord": BROKEN,
 }
+HEAD_LINES = 100_000  # of a file that is elsewhere; types are guessed from the first 4 MB of them, as of files on this machine
 NUMBERS = r"^(?:BIGINT|DOUBLE|DECIMAL.*)$"
 # How numbers, truth values, lists and objects are written in JSON. A text can look like that, too.
 STRICT = {pa.int64(): LongType(), pa.float64(): DoubleType(), pa.bool_(): BooleanType()}
@@ -232,6 +240,38 @@ class TextFiles:
             reasons += [sf.when(sf.col(f"o{i}").contains(REPLACED), f"`{name}` is not UTF-8")] if self.format == "csv" else []
             reasons.append(sf.when(sf.col(f"g{i}") & sf.col(f"c{i}").isNull(), shown))
         return sf.coalesce(*reasons)
+
+
+# -- files that only Spark can read
+
+
+@dataclass(frozen=True)
+class Head:
+    """The beginning of the first of several files, copied to this machine, where Keuka's own reader learns the types from it."""
+
+    file: str
+    copy: str
+    folders: StructType  # the columns that names of directories hold
+    _kept: tempfile.TemporaryDirectory[str]  # until nobody needs the copy
+
+
+def fetch_head(spark: SparkSession, format: str, paths: Sequence[str]) -> Head:
+    """Spark finds the files, takes their compression away, and sends the first lines."""
+    there = spark.read.format("text").options(lineSep="\n", timeZone="UTC").load(list(paths))
+    file = re.sub("^([^:]+):/+", r"\1:/", min(there.inputFiles(), default=""))
+    # Spark writes `file:///a` here and `file:/a` there.
+    own = sf.regexp_replace("_metadata.file_path", "^([^:]+):/+", "$1:/")
+    at_first = (own == file) & (sf.col("_metadata.file_block_start") == 0)
+    lines = there.where(at_first).select("value").limit(HEAD_LINES + 1)
+    sizes = [size for (size,) in lines.select(sf.octet_length("value") + 1).collect()]
+    n_lines = max(1, sum([end <= BLOCK_BYTES for end in itertools.accumulate(sizes[:HEAD_LINES])]))
+    content = "".join([f"{line.value}\n" for line in lines.limit(n_lines).collect()]).encode()
+    if format == "csv" and n_lines < len(sizes):
+        content = content[: last_row_end(content)]
+    kept = tempfile.TemporaryDirectory(prefix="keuka-head-")
+    copy = os.path.join(kept.name, f"head.{format}")
+    Path(copy).write_bytes(content)
+    return Head(file, copy, StructType([field for field in there.schema if field.name != "value"]), kept)
 
 
 def _separators(separator: str) -> str:
