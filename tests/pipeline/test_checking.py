@@ -352,6 +352,14 @@ def test_odd_values_among_numbers_are_found_without_a_run(pipeline_file, monkeyp
     assert keuka.Pipeline.from_file(pipeline_file(STREAM, QUERY, CONSOLE, rejected)).check(embedded=embedded)
 
 
+def test_what_is_said_of_csv_files_does_not_go_with_options_of_spark_alone(pipeline_file):
+    said = 'options = { encoding = "ISO-8859-1" }\ncsv = { separator = ";" }\n'
+    assert findings(pipeline_file(STREAM + said, QUERY, CONSOLE), embedded=False)[0] == (
+        "K603",
+        "`csv` has no effect beside the option `encoding`, with which Spark reads the files in its own way",
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "schema"),
     [

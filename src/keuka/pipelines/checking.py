@@ -258,6 +258,11 @@ class _Checker:
         if stream.format != "csv":
             self.is_misdeclared = True
             self.note("K603", f"`csv` is for CSV files, but the format is `{stream.format}`", (*place, "csv"), "leave it out")
+        foreign = [name for name, value in stream.options.items() if (name.lower(), value.lower()) not in ALWAYS]
+        if foreign and not self.embedded:
+            help = "leave the option out, or say all in `options`, as Spark names it"
+            problem = f"`csv` has no effect beside the option `{foreign[0]}`, with which Spark reads the files in its own way"
+            self.note("K603", problem, (*place, "csv"), help)
         try:
             csv_options(stream.csv, "")
         except DataError as error:
