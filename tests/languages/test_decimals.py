@@ -44,6 +44,7 @@ def type_of(expression: str) -> str:
         ("p >= n", [True, False, None, False]),
         ("p = x", [True, True, None, True]),
         ("p < 1e30", [True, True, None, True]),
+        ("p < 1e-9999999999223372036854775808", [False, False, None, True]),  # an exponent that Python has no decimal for
         ("p > -9223372036854775807", [True, True, None, True]),
         ("p IN (0.1, -7.25)", [True, False, None, True]),
         ("p IN (0.1001, 0.3, q)", [True, True, None, True]),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
-from decimal import MAX_PREC, Context, Decimal
+from decimal import MAX_PREC, Context, Decimal, InvalidOperation
 from fractions import Fraction
 
 import pyarrow as pa
@@ -61,7 +61,10 @@ def double_literal(digits: str, span: Span) -> Literal:
 def as_decimal(digits: str | Decimal) -> Decimal | None:
     """The number with its digits behind the point as a decimal has them; None if it needs more than a decimal has."""
     # 1e999999999 would fill the memory if it were written out, so its size is looked at first.
-    sign, figures, exponent = Decimal(digits).as_tuple()
+    try:
+        sign, figures, exponent = Decimal(digits).as_tuple()
+    except InvalidOperation:  # an exponent of more than 18 digits
+        return None
     if not isinstance(exponent, int) or not -MOST_SCALE <= exponent <= MOST_DIGITS or len(figures) + max(0, exponent) > MOST_DIGITS:
         return None
     return Decimal((sign, figures, exponent)) if exponent <= 0 else Decimal(int(Decimal((sign, figures, exponent))))
