@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from operator import is_
 
 from keuka.diagnostics import Span
 from keuka.expressions import Expression
@@ -180,7 +181,7 @@ def inputs(operator: Operator) -> tuple[Operator, ...]:
 
 def with_inputs(operator: Operator, new: list[Operator]) -> Operator:
     """The operator over other inputs, in the order of `inputs`; leaves of a plan's expression stay as they are."""
-    if isinstance(operator, Source | Published):
+    if isinstance(operator, Source | Published) or all(map(is_, inputs(operator), new)):
         return operator
     if isinstance(operator, Union):
         return replace(operator, inputs=tuple(new))

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from keuka.diagnostics import WARNING, Diagnostic, Span, listing, similar
-from keuka.events.files import place
+from keuka.events.files import BATCH_ROWS, place
 from keuka.events.sources import OpenStream
 
 MOST_SEEN = 1_000  # types that are remembered, to offer similar ones
@@ -58,7 +58,8 @@ class TypesSeen:
         """Looks at rows that lie in memory, or can be read again, as far as must be."""
         data = stream.data
         if data.table is not None:
-            batches: Iterable[pa.RecordBatch] = data.table.select([self.column]).to_batches()
+            # In pieces, because the first one mostly has all types: 18 ms for two million rows at once.
+            batches: Iterable[pa.RecordBatch] = data.table.select([self.column]).to_batches(max_chunksize=BATCH_ROWS)
         else:
             assert data.chunks is not None
             batches = (batch for _, batch in data.chunks([self.column]))

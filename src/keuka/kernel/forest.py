@@ -708,9 +708,10 @@ class _Loading:
             chosen = op == loads
             if numbers is not None and chosen.any():
                 code[chosen, 2] = numbers[code[chosen, 2]]
-        chosen = np.isin(op, OF_SETS)
-        if chosen.any():
-            code[chosen, 3] = self.sets[code[chosen, 3]]
+        for reads in OF_SETS:
+            chosen = op == reads
+            if chosen.any():
+                code[chosen, 3] = self.sets[code[chosen, 3]]
         chosen = op == Op.EMIT
         code[chosen, 2] = target
         code[chosen, 3] = np.cumsum(code[chosen, 4]) - code[chosen, 4]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from keuka.diagnostics import Span
-from keuka.languages.cel.syntax import CelFile, Node, Query, Read, children, walk
+from keuka.languages.cel.syntax import CelFile, Node, Query, Read, children
 from keuka.languages.published import Publications
 
 
@@ -29,5 +29,5 @@ def needs(query: Query, published: Publications[Query]) -> list[tuple[Query, Spa
 
 def _outputs(top: Query) -> list[Query]:
     """The published subqueries and the query itself; what is contained ends earlier in the text."""
-    nested = [node for node in walk(top) if isinstance(node, Query) and node.publish is not None and node is not top]
+    nested = [node for node in top.nodes if isinstance(node, Query) and node.publish is not None and node is not top]
     return [*sorted(nested, key=lambda query: query.span.end), top]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,11 @@ class Query:
     stream: Stream
     publish: Name | None
     span: Span = field(compare=False, repr=False)
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        """The query and everything inside it; several questions about a query go through all of it."""
+        return tuple(walk(self))
 
 
 Stream = Read | Filter | Next | Fold | Union | Parenthesised | Query
