@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 
 import pytest
@@ -71,10 +72,12 @@ def test_unclosed_brackets_by_the_thousand_are_a_syntax_error():
 
 def test_query_7_is_parsed_and_lowered_in_a_few_milliseconds():
     program(QUERY_7)
-    started = time.process_time()
+    seconds = []
     for _ in range(20):
+        started = time.process_time()
         program(QUERY_7)
-    assert (time.process_time() - started) / 20 < 0.010
+        seconds.append(time.process_time() - started)
+    assert statistics.median(seconds) < 0.010  # one of them may meet a collection of what other tests left behind
 
 
 def test_a_text_of_a_hundred_queries_is_parsed():

@@ -60,7 +60,7 @@ def parameters(files: tuple[syntax.CelFile, ...]) -> tuple[str, ...]:
 
 
 def _nodes(files: tuple[syntax.CelFile, ...]) -> list[syntax.Node]:
-    return [node for file in files for query in file.queries for node in query.nodes]
+    return [node for file in files for query in file.queries for node in query.inside]
 
 
 def _parameters(files: tuple[syntax.CelFile, ...]) -> list[Parameter]:

@@ -29,5 +29,5 @@ def needs(query: Query, published: Publications[Query]) -> list[tuple[Query, Spa
 
 def _outputs(top: Query) -> list[Query]:
     """The published subqueries and the query itself; what is contained ends earlier in the text."""
-    nested = [node for node in top.nodes if isinstance(node, Query) and node.publish is not None and node is not top]
+    nested = [node for node in top.inside if isinstance(node, Query) and node.publish is not None]
     return [*sorted(nested, key=lambda query: query.span.end), top]

@@ -95,9 +95,9 @@ class Query:
     span: Span = field(compare=False, repr=False)
 
     @cached_property
-    def nodes(self) -> tuple[Node, ...]:
-        """The query and everything inside it; several questions about a query go through all of it."""
-        return tuple(walk(self))
+    def inside(self) -> tuple[Node, ...]:
+        """Everything inside it, in the order of the text: several questions about a query go through all of it."""
+        return tuple(walk(self))[1:]  # without itself, so that a query is no garbage that has to be collected
 
 
 Stream = Read | Filter | Next | Fold | Union | Parenthesised | Query
