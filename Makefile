@@ -70,12 +70,12 @@ laws-spark: build ## queries on Spark and in this process, EXAMPLES random ones 
 	KEUKA_LAW_EXAMPLES=1 KEUKA_SPARK_EXAMPLES=$(EXAMPLES) $(BIN)/pytest tests/spark/test_spark_laws.py --hypothesis-seed=$(SEED)
 
 sanitize: build ## the tests again with a kernel that checks every index, then with one under AddressSanitizer and UBSan
-	KEUKA_BUILD=checked $(BIN)/python setup.py --quiet build --build-base build/checked-objects --build-lib build/checked
+	KEUKA_BUILD=checked $(BIN)/python setup.py --quiet build
 	PYTHONPATH=$(CURDIR)/build/checked KEUKA_LAW_EXAMPLES=60 \
 	  $(BIN)/pytest $(DIVIDED) --ignore=tests/test_project.py --ignore=tests/spark --ignore=tests/cluster --ignore=tests/connect \
 	  --ignore=tests/kill --hypothesis-seed=$(SEED)
 	@test -e "$(LIBASAN)" || { echo "$(CXX) has no AddressSanitizer: libasan.so is missing (on Debian it comes with g++)"; exit 1; }
-	KEUKA_BUILD=sanitized $(BIN)/python setup.py --quiet build --build-base build/sanitized-objects --build-lib build/sanitized
+	KEUKA_BUILD=sanitized $(BIN)/python setup.py --quiet build
 	$(SANITIZED) ASAN_OPTIONS=detect_leaks=0 KEUKA_LAW_EXAMPLES=30 \
 	  $(BIN)/pytest $(DIVIDED) --capture=sys $(KERNEL_TESTS) tests/events tests/laws tests/test_workloads.py --hypothesis-seed=$(SEED)
 	$(SANITIZED) ASAN_OPTIONS=malloc_context_size=2 $(BIN)/pytest --capture=sys $(KERNEL_TESTS) --ignore=tests/run/test_interrupt.py
@@ -114,7 +114,7 @@ docs: build ## write docs/errors.md again
 build: $(VENV)/.installed ## the environment with Keuka installed in it, editable
 
 wheel: build ## dist/keuka-*.whl
-	rm -rf build/lib.* build/bdist.*
+	find build/release -name '*.py' -delete  # modules that no longer exist; the compiled kernel stays
 	$(BIN)/pip wheel --quiet --no-build-isolation --no-deps --wheel-dir dist .
 
 clean: ## remove everything that was built, the environment too

@@ -37,6 +37,9 @@ DIRECTIVES = {
 # The interpreter of expressions is compiled twice, for one lane and for many: inlining it is not left to the compiler.
 INLINE = {"bytecode": [("CYTHON_INLINE", "inline __attribute__((always_inline))")]}
 
+# One folder for each kind of kernel, whoever asks for it: what an editable install compiled, a wheel does not compile again.
+BUILT = f"build/{KIND}"
+
 
 def extensions() -> list[Extension]:
     modules = sorted(path for path in Path("src/keuka/kernel").glob("*.py") if path.with_suffix(".pxd").exists())
@@ -64,5 +67,5 @@ setup(
         compiler_directives=DIRECTIVES,
         emit_linenums=KIND == "sanitized",  # reports name lines of the kernel, not of the generated code
     ),
-    options={"build_ext": {"parallel": os.cpu_count()}},
+    options={"build": {"build_lib": BUILT}, "build_ext": {"build_lib": BUILT, "parallel": os.cpu_count()}},
 )
