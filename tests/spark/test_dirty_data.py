@@ -440,5 +440,5 @@ def test_odd_values_in_files_elsewhere_are_errors_that_name_the_file(zone, elsew
         run(Input("csv", path="s.csv", time="t"), Sink("console"), query="SELECT x FROM S", embedded=False)
     monkeypatch.setattr("keuka.spark.text_streams.HEAD_LINES", 3)
     Path("s.csv").write_text("t,x\n1,1\n2,2\n3,3\n4,?\n5,!\n")
-    with pytest.raises(keuka.DataError, match=r"(?s)K509.*`x` is `\?`, not an integer, and 1 more rows are bad.*file `[^`]*/s.csv`"):
+    with pytest.raises(keuka.DataError, match=r"(?s)K509.*`x` is `\?`, not an integer, and 1 more row is bad.*file `[^`]*/s.csv`"):
         run(Input("csv", path="s.csv", time="t"), Sink("console"), query="SELECT x FROM S", embedded=False)

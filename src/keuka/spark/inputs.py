@@ -284,7 +284,7 @@ class Source:
             return data_error("K509", problem, REJECT, where=place(self.name, None))
         bad = self.rows(spark).where(self.is_bad()).select(text_streams.FILE, files.reason(self.columns)).head()
         file, reason = bad if bad is not None else (None, "")
-        others = f", and {n_bad - 1:,} more rows are bad" if n_bad > 1 else ""
+        others = {1: "", 2: ", and 1 more row is bad"}.get(n_bad, f", and {n_bad - 1:,} more rows are bad")
         return data_error("K509", f"{reason}{others}", REJECT, where=place(self.name, file))
 
     # -- rejected rows
