@@ -51,6 +51,18 @@ error[K514]: text that is not UTF-8
     )
 
 
+def test_a_column_whose_name_is_not_utf8(expect: Expect) -> None:
+    table = pa.table({"t": [1], "caf\u00e9": [1]})
+    for name, new in (("a.arrows", pa.ipc.new_stream), ("a.arrow", pa.ipc.new_file)):
+        with new(name, table.schema) as writer:
+            writer.write_table(table)
+        Path(name).write_bytes(Path(name).read_bytes().replace("caf\u00e9".encode(), b"caf\xff\xff"))
+        expect(
+            f"error[K514]: the name of a column is not UTF-8\n  stream `S`, file `{name}`\n = help: rename the column",
+            Stream(name, time="t"),
+        )
+
+
 def test_a_file_that_does_not_exist(expect: Expect, write: Write) -> None:
     write("ticks.csv", "t\n1\n")
     expect("error[K513]: there is no file `tick.csv`\n  stream `S`\n = help: did you mean `ticks.csv`?", Stream("tick.csv"))

@@ -56,6 +56,14 @@ def test_an_odd_value_is_an_error_only_if_the_query_reads_the_column(write: Writ
     assert keuka.match("SELECT name FROM S", keuka.Stream(path, id="at"), contributors=True).num_rows == 4
 
 
+def test_an_odd_value_is_found_in_a_file_whose_columns_have_other_letters(write: Write):
+    path = write("relevés.csv", 'journée,prénom,größe\n1,"a\nb",7\n2,c,n/a\n3,d,8\n4,e,9\n')
+    with pytest.raises(keuka.DataError) as raised:
+        keuka.match("SELECT `größe` FROM S", path, time="journée")
+    assert "error[K536]: `n/a` stands in column `größe` among integers" in str(raised.value)
+    assert "line 4, column `größe`" in str(raised.value)
+
+
 def test_each_remedy_for_an_odd_value_works(write: Write):
     path = write("ticks.csv", TICKS)
     text = keuka.match("SELECT name, price FROM S", keuka.Stream(path, schema="price STRING"))

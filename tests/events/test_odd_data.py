@@ -238,6 +238,13 @@ def test_unions_and_extension_types_pass_through() -> None:
         assert found["a"].to_pylist() == [*column.to_pylist(), column[0].as_py()]
 
 
+def test_a_file_without_rows_may_have_columns_that_arrow_cannot_make(tmp_path: Path) -> None:
+    schema = pa.schema([("t", pa.int64()), ("c", pa.sparse_union([pa.field("a", pa.int64())]))])
+    with pa.ipc.new_file(tmp_path / "empty.arrow", schema):
+        pass
+    assert keuka.match("SELECT t AS a FROM S", tmp_path / "empty.arrow", time="t").num_rows == 0
+
+
 # ---- identities
 
 

@@ -11,7 +11,7 @@ import pyarrow.ipc
 import pyarrow.parquet
 
 from keuka.errors import data_error
-from keuka.events.columns import UnfitError, check_text, is_text
+from keuka.events.columns import UnfitError, check_text, column_names, is_text
 from keuka.events.files import BATCH_ROWS, File, open_bytes
 
 
@@ -25,6 +25,7 @@ def _parquet(file: File) -> pa.parquet.ParquetFile:
 def learn_parquet(file: File) -> tuple[File, int | None]:
     with _parquet(file) as source:
         instants = {leaf.path for leaf in map(source.schema.column, range(len(source.schema.names))) if leaf.physical_type == "INT96"}
+        column_names(source.schema_arrow, file.where())
         fields = [f.with_type(INSTANT) if f.name in instants else f for f in source.schema_arrow]
         return replace(file, schema=pa.schema(fields)), source.metadata.num_rows
 
@@ -52,8 +53,10 @@ def learn_ipc(file: File) -> tuple[File, int | None]:
     if not _has_contents(file):
         head = file.head.removeprefix(MAGIC)
         with io.BytesIO(head) if head else open_bytes(file) as source, pa.ipc.open_stream(source) as stream:
+            column_names(stream.schema, file.where())
             return replace(file, schema=stream.schema), None
     with pa.OSFile(file.path) as source, pa.ipc.open_file(source) as contents:
+        column_names(contents.schema, file.where())
         first = contents.get_batch(0).num_rows if contents.num_record_batches else 0
         return replace(file, schema=contents.schema), first * contents.num_record_batches
 

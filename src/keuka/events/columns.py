@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from keuka.errors import data_error
 from keuka.schema import MOST_DAYS, MOST_DECIMAL, MOST_DIGITS, Attribute, Type
 
 Int64Array = npt.NDArray[np.int64]
@@ -333,6 +334,14 @@ def string_layout(array: pa.Array) -> tuple[Int32Array, ByteArray]:
         wide = np.frombuffer(offset_buffer, dtype=np.int64, count=n + 1, offset=8 * array.offset)
         return (wide - wide[0]).astype(np.int32), data[wide[0] : wide[-1]]
     return np.frombuffer(offset_buffer, dtype=np.int32, count=n + 1, offset=4 * array.offset), data
+
+
+def column_names(schema: pa.Schema, where: str) -> list[str]:
+    """The names of columns. Arrow decodes a name when somebody first looks at it."""
+    try:
+        return list(schema.names)
+    except UnicodeDecodeError:
+        raise data_error("K514", "the name of a column is not UTF-8", "rename the column", where=where) from None
 
 
 def check_text(array: pa.Array) -> None:

@@ -347,7 +347,10 @@ class _Ascii(io.RawIOBase):
 
 
 def _texts(file: File, columns: Sequence[str], in_ascii: bool = False) -> Iterator[tuple[Int64Array, pa.RecordBatch | None, list[Broken]]]:
-    """Rows as bytes: their numbers, and the broken rows before or among them."""
+    """Rows as bytes: their numbers, and the broken rows before or among them. No columns are all columns.
+
+    `in_ascii`: for places in the file alone. Values are not the file's, and neither are the names of columns.
+    """
     n_before = 1 if file.csv.header is True else 0
     found: list[Broken] = []
 
@@ -439,7 +442,7 @@ def line_of(file: File, row: int) -> int | None:
     if file.path == "-" and len(file.head) >= BLOCK_BYTES:
         return None
     lines = _Lines(1 + (0 if file.csv.header is not True else 1 + sum([name.count("\n") for name in file.schema.names])))
-    for rows, batch, broken in _texts(replace(file, rejects=True), file.schema.names, in_ascii=True):
+    for rows, batch, broken in _texts(replace(file, rejects=True), [], in_ascii=True):
         lines.count(rows, batch, broken)
         if len(rows) and rows[-1] >= row:
             break

@@ -140,7 +140,8 @@ def _whole(stream: OpenStream, columns: Sequence[str], chunk_rows: int, count: C
         n_bytes += bytes_of(piece[1])
         count(stream.name, n_bytes)
     if not pieces:
-        return stream.data.schema.empty_table().select(names), range(0)
+        # Of the whole schema Arrow cannot make a table, if nobody reads a column of unions.
+        return pa.table({name: pa.nulls(0, stream.data.schema.field(name).type) for name in names}), range(0)
     return pa.Table.from_batches([batch for _, batch in pieces]), np.concatenate([rows for rows, _ in pieces])
 
 

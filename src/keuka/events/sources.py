@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from keuka.diagnostics import listing, similar
 from keuka.errors import DataError, KeukaError, data_error
 from keuka.events.clocks import axis_of, lateness_ticks, time_columns
-from keuka.events.columns import Int64Array, UnfitError, bytes_of, canonical, damaged, struct_field, widened
+from keuka.events.columns import Int64Array, UnfitError, bytes_of, canonical, column_names, damaged, struct_field, widened
 from keuka.events.declarations import csv_options, declared_schema, rejects_rows
 from keuka.events.files import BATCH_ROWS, place
 from keuka.events.tables import FILE_SHIFT, Data, Declared, to_arrow
@@ -232,10 +232,7 @@ def _check_id(id: object, schema: Schema, where: str) -> None:
 
 def _schema(arrow: pa.Schema, where: str) -> Schema:
     """The attributes; dictionaries stand for their values. A column without any value has no type: it is taken for text, all null."""
-    try:
-        names = arrow.names
-    except UnicodeDecodeError:
-        raise data_error("K514", "the name of a column is not UTF-8", "rename the column", where=where) from None
+    names = column_names(arrow, where)
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise data_error("K512", f"two columns have the name `{twice}`", "rename one of them", where=where)
