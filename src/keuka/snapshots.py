@@ -136,7 +136,7 @@ def resume(checkpoint: Checkpoint, own: Sequence[RuleSpec], before: Live, live: 
             live.load(loaded)
             live.n_matches[rule.name] = old.n_matches
     if live.runner is not None:
-        _put(live.runner, checkpoint.kernel)
+        _put(live.runner, checkpoint.kernel, checkpoint.time)
     clocks = [stream.stream.type.axis.arrow for stream in live.streams.values()]
     for table in checkpoint.found:
         is_of_clock = all(table.schema.field(name).type in clocks for name in ("_start", "_end"))
@@ -150,9 +150,9 @@ def resume(checkpoint: Checkpoint, own: Sequence[RuleSpec], before: Live, live: 
     return rules
 
 
-def _put(runner: Runner, kernel: Sequence[tuple[str, pa.Table]]) -> None:
+def _put(runner: Runner, kernel: Sequence[tuple[str, pa.Table]], time: int) -> None:
     try:
-        state.put(runner, list(kernel))
+        state.put(runner, list(kernel), time)
     except (ValueError, pa.ArrowException) as error:
         raise checkpoints.damaged(f"its partial matches do not fit together: {error}") from error
 

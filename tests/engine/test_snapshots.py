@@ -200,6 +200,27 @@ def test_columns_that_arrow_reads_and_pyarrow_does_not_know_are_refused():
         assert raised(lambda h=held: keuka.Engine().restore(checkpoints.pack({**sections, "stream/0/held": h}))).code == "K519"
 
 
+@pytest.mark.parametrize(
+    ("query", "column"),
+    [(keuka.sase("SEQ(S a, S b) WITHIN 9"), "end"), (keuka.cel("FROM S NEXT S"), "finish"), (keuka.cel("FROM S NEXT S"), "start")],
+    ids=["stacked event", "instance", "end before the start"],
+)
+def test_partial_matches_of_a_time_that_is_still_to_come_are_refused(query: keuka.Query, column: str):
+    """What was processed is over: such a match would be found after a second restore, and not after the first."""
+    engine = keuka.Engine(time="t")
+    engine.add(query)
+    engine.push("S", pa.table({"t": [1, 2]}))
+    sections = checkpoints.unpack(engine.snapshot())
+    (name,) = [name for name in sections if name.startswith(("kernel/state", "kernel/stack"))]
+    held = pa.ipc.open_stream(sections[name]).read_all()
+    later = held.set_column(held.column_names.index(column), column, pa.array([2] * held.num_rows))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, later.schema) as writer:
+        writer.write_table(later)
+    error = raised(lambda: keuka.Engine().restore(checkpoints.pack({**sections, name: sink.getvalue().to_pybytes()})))
+    assert (error.code, "its partial matches do not fit together: an event" in str(error)) == ("K519", True)
+
+
 def test_waiting_rows_in_another_type_than_their_stream_are_refused():
     """32 bits would be read as 64."""
     engine = keuka.Engine(time="t")

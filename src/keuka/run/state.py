@@ -80,8 +80,9 @@ def take(runner: Runner, keys: pa.StructArray | None = None) -> Sections:
     return sections
 
 
-def put(runner: Runner, sections: Sections) -> None:
-    """Add the state of another runner. What belongs to states that this one does not have is left out.
+def put(runner: Runner, sections: Sections, time: int = 2**63) -> None:
+    """Add the state of another runner, which processed the events that ended before `time`. What belongs to states that this one does
+    not have is left out.
 
     ValueError or an Arrow exception if the sections do not fit together; then nothing has changed.
     """
@@ -100,8 +101,12 @@ def put(runner: Runner, sections: Sections) -> None:
             lineage = rows[:, _LINEAGE]
             _require(len(rows) == 0 or -1 <= lineage.min() <= lineage.max() < len(nodes), "contributors are missing")
             lineage[lineage >= 0] += machine.n_nodes
+            _check_times(rows[:, 0], rows[:, 1], time)
+            _check_times(rows[:, 2], rows[:, 1], time)
             arriving[state] = rows
     stacks = _arriving_stacks(runner, tables, handles, len(nodes))
+    for rows in [rows for found in stacks.values() for rows in found]:
+        _check_times(rows[:, _EVENT.index("start")], rows[:, _EVENT.index("end")], time)
     held = [(column, table) for section, table in sections if (column := _column_of(runner, section)) is not None]
     restored = [(column, _renumbered(column, table, numbers[column.stream])) for column, table in held]
     for column, table in restored:
@@ -114,6 +119,12 @@ def put(runner: Runner, sections: Sections) -> None:
     for number, found in stacks.items():
         there = [upkeep.stacked(machine, number, component) for component in range(len(found))]
         upkeep.replace_stacked(machine, number, [np.concatenate(both) for both in zip(there, found, strict=True)])
+
+
+def _check_times(starts: Int64Array, ends: Int64Array, time: int) -> None:
+    """What was processed is over, and did not end before it began."""
+    _require(len(ends) == 0 or int(ends.max()) < time, "an event is of a time that is still to come")
+    _require(bool((starts <= ends).all()), "an event ends before it starts")
 
 
 def drop(runner: Runner, keys: pa.StructArray | None = None) -> None:
