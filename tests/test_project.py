@@ -192,6 +192,24 @@ def test_every_block_of_the_documentation_does_what_it_says(
     assert {"console", "python"} & {block.language for block in found}
 
 
+def test_references_to_the_definitions_and_links_lead_somewhere():
+    sections = set(re.findall(r"^## (\d)\.", (ROOT / "docs/semantics.md").read_text(encoding="utf-8"), re.MULTILINE))
+    assert sections == set("123456789")
+    wrong, n_references = [], 0
+    folders = [ROOT / name for name in ("src", "tests", "benchmarks", "examples", "docs")]
+    for path in sorted([*ROOT.glob("*.md"), *[path for folder in folders for path in folder.rglob("*.*")]]):
+        if path.suffix not in (".py", ".pxd", ".lark", ".md"):
+            continue
+        text = path.read_text(encoding="utf-8")
+        references = re.findall(r"semantics(?:\.md|\]\(\S+\)),\s+(?:sections? )?(\d)(?: (?:and|to) (\d))?", text)
+        n_references += len(references)
+        wrong += [f"{path}: section {number}" for pair in references for number in pair if number and number not in sections]
+        links = re.findall(r"\]\(([^)#\s]+)(?:#\S+)?\)", text) if path.suffix == ".md" else []
+        wrong += [f"{path}: {link}" for link in links if "://" not in link and not (path.parent / link).exists()]
+    assert wrong == []
+    assert n_references > 40
+
+
 def test_every_make_target_of_the_readme_exists():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The event and query generators of section 5.1 of the SASE paper (sase.txt): 20 types, five attributes, one event a tick.
+"""The event and query generators of the SASE paper, section 5.1: 20 types, five attributes, one event a tick.
 
 What the paper leaves open is chosen here: the sizes of attr3 to attr5, which step has the simple predicate (the first, true for half of
 its events), which two events the other predicate compares (first and last), and that absences stand between the steps.

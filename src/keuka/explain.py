@@ -241,7 +241,7 @@ def _tests(state: State, indices: bool, axis: TimeAxis) -> dict[str, str]:
 
 
 def _sequence(name: str, stacks: Stacks, wanted: tuple[int, ...], axis: TimeAxis) -> dict[str, Any]:
-    """The paper's operators (sase.txt, section 3), and where each condition is tested."""
+    """The operators of the SASE paper (section 3), and where each condition is tested."""
     last = len(stacks.searches[0]) - 1
     construction, selection = [], []
     for search in stacks.searches:

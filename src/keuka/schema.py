@@ -1,4 +1,4 @@
-"""Types, attributes and schemas of streams, and how Arrow columns and units of time map to them (SEMANTICS 1)."""
+"""Types, attributes and schemas of streams, and how Arrow columns and units of time map to them (docs/semantics.md, 1)."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ class TimeAxis:
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a stream that another rule publishes stands for. The ids of its readers are those of one query set (SEMANTICS 1)."""
+    """What a stream that another rule publishes stands for. The ids of its readers are those of one query set (docs/semantics.md, 1)."""
 
     fingerprint: bytes
     columns: tuple[bytes, ...]  # what each column comes from

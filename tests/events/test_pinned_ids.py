@@ -1,4 +1,4 @@
-"""Ids that are written down, here and in other people's data: they never change with plan, batch or version (SEMANTICS 1, "Ids").
+"""Ids that are written down, here and in other people's data: they never change with plan, batch or version (docs/semantics.md, 1, "Ids").
 
 If one of these tests fails, the change that made it fail is wrong, and not the digits below. A plain program with Python's own
 integers, value by value, found the same digits.

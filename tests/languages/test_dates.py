@@ -1,4 +1,4 @@
-"""Dates: compared with dates, times and texts, subtracted to days, moved by days; and times without a zone (SEMANTICS 1)."""
+"""Dates: compared with dates, times and texts, subtracted to days, moved by days; and times without a zone (docs/semantics.md, 1)."""
 
 from __future__ import annotations
 

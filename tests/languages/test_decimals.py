@@ -1,4 +1,4 @@
-"""Decimals: exact where they are compared, added and subtracted, doubles in all other arithmetic (SEMANTICS 1)."""
+"""Decimals: exact where they are compared, added and subtracted, doubles in all other arithmetic (docs/semantics.md, 1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`$1.`, `$2.`, `$.` and names without them (SEMANTICS 4)."""
+"""`$1.`, `$2.`, `$.` and names without them (docs/semantics.md, 4)."""
 
 from __future__ import annotations
 

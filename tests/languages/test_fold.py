@@ -1,4 +1,4 @@
-"""FOLD: the schema rule, assignments, and what each step does to every attribute (SEMANTICS 4)."""
+"""FOLD: the schema rule, assignments, and what each step does to every attribute (docs/semantics.md, 4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names after NEXT and FOLD, in chains and across parentheses (SEMANTICS 4)."""
+"""Names after NEXT and FOLD, in chains and across parentheses (docs/semantics.md, 4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SELECT: columns, their names and types, DUR and what is refused (SEMANTICS 4)."""
+"""SELECT: columns, their names and types, DUR and what is refused (docs/semantics.md, 4)."""
 
 from __future__ import annotations
 

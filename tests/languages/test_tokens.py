@@ -1,4 +1,4 @@
-"""The smallest pieces of the text: names, numbers, strings, durations, comments, keywords (SEMANTICS 1)."""
+"""The smallest pieces of the text: names, numbers, strings, durations, comments, keywords (docs/semantics.md, 1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Type rules of operators, literals and NULL (SEMANTICS 1)."""
+"""Type rules of operators, literals and NULL (docs/semantics.md, 1)."""
 
 from __future__ import annotations
 

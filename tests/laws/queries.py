@@ -1,4 +1,4 @@
-"""Random CEL programs over the streams of `streams.py`: valid by construction, because names and types are tracked by SEMANTICS 4.
+"""Random CEL programs over the streams of `streams.py`: valid by construction, because names and types are tracked by docs/semantics.md, 4.
 
 `programs()` draws a text of one to three queries and the names it publishes. What a query may refer to is known at every
 point, so a program that lowering refuses is a finding, not an unlucky draw.

@@ -1,5 +1,7 @@
-"""The history model (SEMANTICS 3): of simultaneous candidates, those with the earliest history are the next. No language asks for it
-yet, so the programs are CEL's with every NEXT and FOLD turned."""
+"""The history model (docs/semantics.md, 3): of simultaneous candidates, those with the earliest history are next.
+
+No language asks for it yet, so the programs are CEL's with every NEXT and FOLD turned.
+"""
 
 from __future__ import annotations
 
@@ -127,7 +129,7 @@ def test_both_models_run_together_and_go_on_from_a_snapshot(example: tuple[str, 
 
 @given(streams_for(), st.permutations(["S", "Q", "I"]))
 def test_without_conditions_the_order_of_pairing_does_not_matter(streams: Rows, names: list[str]):
-    """A;(B;C) = (A;B);C, which the interval model does not give (SEMANTICS 3)."""
+    """A;(B;C) = (A;B);C, which the interval model does not give (docs/semantics.md, 3)."""
     a, b, c = [f"(SELECT k AS k{i} FROM {name})" for i, name in enumerate(names)]
     paired = [turned(lowered(f"FROM {text}")) for text in (f"{a} NEXT ({b} NEXT {c})", f"{a} NEXT {b} NEXT {c}")]
     right, left = [by_reference(program, streams) for program in paired]

@@ -1,4 +1,4 @@
-"""The laws of SEMANTICS 9 that a single process can show, over random programs in all languages and random streams.
+"""The laws of docs/semantics.md, section 9, that a single process can show, over random programs in all languages and random streams.
 
 Every law compares with the reference evaluator, so that a failing example says what would have been right.
 """

@@ -1,4 +1,4 @@
-"""SASE's rules of WHERE against an evaluator of their own, written from the words of SEMANTICS 5: no algebra, no lowering.
+"""SASE's rules of WHERE against an evaluator of their own, written from the words of docs/semantics.md, section 5: no algebra, no lowering.
 
 Types lack attributes, ANY joins them, components are negated, values are null. With a type column every type has every attribute.
 """

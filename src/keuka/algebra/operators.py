@@ -1,4 +1,4 @@
-"""The event algebra as frozen values (SEMANTICS 3). Languages build these, the plan rewrites them, `semantics.py` defines them.
+"""The event algebra as frozen values (docs/semantics.md, 3). Languages build these, the plan rewrites them, `semantics.py` defines them.
 
 Every operator has an output schema and the piece of text it came from. Expressions use sides (see `expressions.py`);
 after lowering, names matter only to people.
@@ -80,7 +80,7 @@ class Next:
     """Each first event with the first events that follow it and satisfy `skip`, kept if they satisfy `take`.
 
     Payload: the first input's attributes, then the second's. `skip` and `take` use sides 0 and 1 and DUR. Of simultaneous events all
-    are the first, unless `by_history` says that those with the earliest history are (SEMANTICS 3).
+    are the first, unless `by_history` says that those with the earliest history are (docs/semantics.md, 3).
     """
 
     first: Operator
@@ -138,7 +138,7 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Sequence:
-    """All combinations of one event of each positive component that satisfy an alternative (SEMANTICS 5).
+    """All combinations of one event of each positive component that satisfy an alternative (docs/semantics.md, 5).
 
     Side i of an expression is component i, negated ones counted. Payload: the attributes of the positive components one after the
     other. `within` is a number of ticks, MAX_TICK without a window. Not `ordered`: the events may occur in any order, no component is

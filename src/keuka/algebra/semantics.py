@@ -1,4 +1,4 @@
-"""The meaning of the algebra, typed in from SEMANTICS 3 and 5: slow, obvious, and what everything else is compared with.
+"""The meaning of the algebra, typed in from docs/semantics.md, 3 and 5: slow, obvious, and what everything else is compared with.
 
 In come an operator and the events of its sources, all of them at once; out come the events of its output, in the order of `end`.
 No epochs are processed here, no instances kept: each definition is a loop over whole streams.

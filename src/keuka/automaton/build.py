@@ -1,4 +1,4 @@
-"""From a linear-plus expression to its automaton (cayuga-algebra.txt, section 3.3).
+"""From a linear-plus expression to its automaton (the algebra paper, section 3.3).
 
 Leaves are sources and published streams; the planner has already cut the query where it is not linear-plus.
 """

@@ -1,4 +1,4 @@
-"""An event automaton in the form that can be drawn (cayuga-algebra.txt, section 3.2).
+"""An event automaton in the form that can be drawn (the algebra paper, section 3.2).
 
 It comes from a linear-plus expression (`build.py`) and becomes programs over flat tables (`code.py`). A state waits for
 candidates of one port. Its filter edge is taken unless a candidate satisfies `skip`; a rebind edge exists for FOLD; the

@@ -1,4 +1,4 @@
-"""A sequence of all combinations in the form that explain shows: active instance stacks (sase.txt, sections 3 and 4).
+"""A sequence of all combinations in the form that explain shows: active instance stacks (the SASE paper, sections 3 and 4).
 
 It comes from a Sequence, with a Map above it or not, and becomes tables (`stack_code.py`). Events are *scanned*: those that are
 events of a component, by type and simple predicates, go onto the component's stack, which is divided by the value of one equivalence

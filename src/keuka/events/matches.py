@@ -1,4 +1,4 @@
-"""Matches on their way out: in the kind of table the events came in, and with identities (SEMANTICS 1, "Ids").
+"""Matches on their way out: in the kind of table the events came in, and with identities (docs/semantics.md, 1, "Ids").
 
 An id is two 64-bit lanes of a fixed hash, computed with wrapping arithmetic on whole columns. Nothing here may ever change
 what an id is: ids outlive processes, plans and versions.

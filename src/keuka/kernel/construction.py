@@ -1,4 +1,4 @@
-"""Construction of matches from stacked events: a search backwards through the stacks (sase.txt, sections 4.1 to 4.3).
+"""Construction of matches from stacked events: a search backwards through the stacks (the SASE paper, sections 4.1 to 4.3).
 
 It begins with the event that completes matches, or with the end of a window, and binds the components one after the other, the latest
 events first. Every condition is tested at the level where the last event it names is bound. A search can stop after a chunk of matches

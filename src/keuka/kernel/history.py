@@ -1,4 +1,4 @@
-"""The rows of an epoch in the order of their histories (SEMANTICS 3): the starts and ends of the primitive events in them.
+"""The rows of an epoch in the order of their histories (docs/semantics.md, 3): the starts and ends of the primitive events in them.
 
 Histories are read from the end: at the first difference the smaller value comes first, and if there is none the longer history.
 Only states that choose by history come here, and only in epochs with several events of their stream.

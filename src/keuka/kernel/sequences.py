@@ -1,4 +1,4 @@
-"""Sequences of all combinations: which events of a batch are events of a component, and what becomes of each (sase.txt, section 4).
+"""Sequences of all combinations: which events of a batch are events of a component, and what becomes of each (the SASE paper, section 4).
 
 Rows that some component wants are looked at epoch by epoch. One that can complete matches begins a search (`construction.py`); the
 others are stacked (`stacks.py`), if what must come before them is there. Where nothing may follow a match, the end of the first event's

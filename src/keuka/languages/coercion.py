@@ -1,4 +1,4 @@
-"""Values brought to a common type, and literals to their 64-bit values (SEMANTICS 1). Mistakes are raised as QueryError."""
+"""Values brought to a common type, and literals to their 64-bit values (docs/semantics.md, 1). Mistakes are raised as QueryError."""
 
 from __future__ import annotations
 

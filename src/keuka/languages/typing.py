@@ -1,4 +1,4 @@
-"""The type rules of value expressions, shared by all languages: syntax tree in, typed `keuka.expressions` out (SEMANTICS 1).
+"""The type rules of value expressions, shared by all languages: syntax tree in, typed `keuka.expressions` out (docs/semantics.md, 1).
 
 How a reference becomes a column is the language's affair and comes in with the Scope. Mistakes are noted in the Scope, and
 an expression with a mistake in it is None, so that one wrong name is reported once and the rest is still checked.

@@ -1,4 +1,4 @@
-"""128 bits that say what a query means, for the ids of its matches (SEMANTICS 1). They are written down in other people's data.
+"""128 bits that say what a query means, for the ids of its matches (docs/semantics.md, 1). They are written down in other people's data.
 
 What counts is the algebra as lowered, before any rule. Spans do not count, nor the names a query gives, nor the order of the columns
 of its inputs: a column is known by the column of a source or by the expression that it comes from.

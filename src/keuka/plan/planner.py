@@ -1,7 +1,7 @@
 """From the algebra of a query set to a plan: named streams in the order they run, each one linear-plus over earlier ones.
 
 Rules rewrite each stream; then every right operand that is more than filters and projections over a stream is cut out and
-becomes a stream of its own that the rest reads (resubscription, cayuga-algebra.txt section 3.5), and so does every sequence of
+becomes a stream of its own that the rest reads (resubscription: the algebra paper, section 3.5), and so does every sequence of
 all combinations. `compile_tables` goes on to the automata and their tables.
 """
 

@@ -1,4 +1,4 @@
-"""CEL syntax trees to the event algebra (SEMANTICS 4): streams and attributes are looked up, types checked, names given.
+"""CEL syntax trees to the event algebra (docs/semantics.md, 4): streams and attributes are looked up, types checked, names given.
 
 In: the files that are to see each other's published streams, the types of the input streams, the parameters.
 Out: a Program, or one QueryError with every mistake of names, types and meaning that was found.

@@ -1,4 +1,4 @@
-"""Names of attributes after NEXT and FOLD (SEMANTICS 4): `A_n` for the n-th input of a chain, plain `A` for the last that has it.
+"""Names of attributes after NEXT and FOLD (docs/semantics.md, 4): `A_n` for the n-th input of a chain, plain `A` for the last that has it.
 
 Chains are counted over plain parentheses and FILTERs; a query (SELECT or FROM), a stream read by name and a UNION start afresh.
 """

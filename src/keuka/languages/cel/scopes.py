@@ -1,4 +1,4 @@
-"""What an attribute name means in a SELECT, a FILTER and the braces of NEXT and FOLD (SEMANTICS 4).
+"""What an attribute name means in a SELECT, a FILTER and the braces of NEXT and FOLD (docs/semantics.md, 4).
 
 Each function here makes a look-up from references to columns; a look-up raises a QueryError for a name it cannot place.
 """

@@ -1,4 +1,4 @@
-"""SELECT: the columns of a query as a Map, with their names and types (SEMANTICS 4)."""
+"""SELECT: the columns of a query as a Map, with their names and types (docs/semantics.md, 4)."""
 
 from __future__ import annotations
 

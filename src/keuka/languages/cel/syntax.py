@@ -1,4 +1,4 @@
-"""CEL text to a frozen syntax tree with spans (SEMANTICS 4). Syntax errors are found here; names and types in `lower.py`."""
+"""CEL text to a frozen syntax tree with spans (docs/semantics.md, 4). Syntax errors are found here; names and types in `lower.py`."""
 
 from __future__ import annotations
 

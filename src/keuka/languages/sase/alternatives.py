@@ -1,4 +1,4 @@
-"""WHERE as the alternatives of a Sequence (SEMANTICS 5): disjunctive normal form, as far as negated components ask for it.
+"""WHERE as the alternatives of a Sequence (docs/semantics.md, 5): disjunctive normal form, as far as negated components ask for it.
 
 "There is no such event" is asked for each alternative by itself, so a disjunction that names a negated component is split. Whatever names
 none means the same either way and stays one term.

@@ -1,4 +1,4 @@
-"""The streams that components read: inputs or outputs of other queries, several of them as one for ANY (SEMANTICS 5)."""
+"""The streams that components read: inputs or outputs of other queries, several of them as one for ANY (docs/semantics.md, 5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions as formulas: AND and OR of typed terms, NOT pushed into the terms, equivalence tests written out (SEMANTICS 5).
+"""Conditions as formulas: AND and OR of typed terms, NOT pushed into the terms, equivalence tests written out (docs/semantics.md, 5).
 
 A term about an attribute that its event's type does not have is true. Where only some types of an ANY have it, the term says so itself:
 "the event is of another type, or ...". It stays one term then: the alternatives of a condition with negated components are judged one

@@ -1,4 +1,4 @@
-"""SASE syntax trees to the event algebra (SEMANTICS 5): streams and attributes are looked up, types checked, conditions divided up.
+"""SASE syntax trees to the event algebra (docs/semantics.md, 5): looks up streams and attributes, checks types, divides conditions.
 
 In: the files that are to see each other's published streams, the types of the input streams, the parameters.
 Out: a Program, or one QueryError with every mistake of names, types and meaning that was found.

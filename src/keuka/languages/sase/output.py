@@ -1,4 +1,4 @@
-"""What a match returns: the attributes of its events under names of their own, or the columns of RETURN (SEMANTICS 5)."""
+"""What a match returns: the attributes of its events under names of their own, or the columns of RETURN (docs/semantics.md, 5)."""
 
 from __future__ import annotations
 

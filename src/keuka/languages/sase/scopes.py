@@ -1,4 +1,4 @@
-"""What a reference means in WHERE, in the condition of a component and in RETURN (SEMANTICS 5).
+"""What a reference means in WHERE, in the condition of a component and in RETURN (docs/semantics.md, 5).
 
 Each function here makes a look-up, which raises a QueryError for a name it cannot place.
 """

@@ -1,4 +1,4 @@
-"""What the pattern and the window of a query must be like, whatever streams it reads (SEMANTICS 5)."""
+"""What the pattern and the window of a query must be like, whatever streams it reads (docs/semantics.md, 5)."""
 
 from __future__ import annotations
 

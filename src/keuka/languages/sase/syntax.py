@@ -1,4 +1,4 @@
-"""SASE text to a frozen syntax tree with spans (SEMANTICS 5). Syntax errors are found here; names and types in `lower.py`."""
+"""SASE text to a frozen syntax tree with spans (docs/semantics.md, 5). Syntax errors are found here; names and types in `lower.py`."""
 
 from __future__ import annotations
 
