@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from keuka.automaton.assembler import Pool
@@ -24,15 +23,15 @@ from keuka.automaton.model import OUTPUT
 from keuka.automaton.stack_code import StackCode
 from keuka.diagnostics import Diagnostic
 from keuka.errors import QueryError
-from keuka.kernel.layout import ARRAYS, NARROW, OLDEST, VERSION, Malformed, check
+from keuka.kernel import layout
+from keuka.kernel.checks import Malformed, check
+from keuka.kernel.layout import ARRAYS, NARROW, OLDEST, VERSION, IntArray, as_array
 from keuka.schema import Schema, Type, attribute_of
 
 TYPE_CODES = {Type.BOOLEAN: 0, Type.INTEGER: 1, Type.DOUBLE: 2, Type.STRING: 3, Type.TIMESTAMP: 4, Type.OTHER: 5, Type.NULL: 1}
 TYPE_CODES |= {Type.DATE: 6, Type.DECIMAL: 7}
 _HEAD = struct.Struct("<8sIIQ")  # magic, version, checksum of what follows, length of the JSON part
 _MAGIC = b"KEUKATAB"
-
-IntArray = npt.NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True)
@@ -101,11 +100,11 @@ def assemble(
     streams = [s.name for s in sources] + [operator.name for operator in operators]
     rows: dict[str, list[Any]] = {name: [] for name in ARRAYS}
     for types in [s.types for s in sources] + [operator.types for operator in operators]:
-        rows["stream"].append((len(rows["column_type"]), len(types)))
+        rows["stream"].append(layout.Stream(first_column=len(rows["column_type"]), n_columns=len(types)))
         rows["column_type"].extend(TYPE_CODES[t] for t in types)
     for operator in operators:
         _add_operator(rows, operator, streams)
-    rows["derived"] = [(streams.index(stream), program, int(must_hold)) for stream, program, must_hold in derived.columns]
+    rows["derived"] = [layout.Derived(streams.index(stream), program, int(must_hold)) for stream, program, must_hold in derived.columns]
     rows["program"] = list(pool.programs)
     rows["code"] = list(pool.code)
     rows["operand"] = list(pool.operands)
@@ -113,66 +112,112 @@ def assemble(
     rows["constant_text"] = list(pool.constant_texts)
     rows["set"] = list(pool.sets)
     rows["settings"] = [VERSION, len(sources), int(lineage.contributors) + 2 * int(lineage.by_history)]
-    arrays = {name: _array(name, values) for name, values in rows.items()}
+    arrays = {name: as_array(name, values) for name, values in rows.items()}
     return Tables(arrays, tuple(pool.texts), tuple(sources), tuple(outputs), tuple(streams), tuple(pool.fallible), partition)
 
 
 def _add_operator(rows: dict[str, list[Any]], operator: OperatorColumns, streams: list[str]) -> None:
-    code, first_state = operator.code, len(rows["state"])
-    if isinstance(code, StackCode):
-        rows["operator"].append((len(rows["port"]), len(code.ports), first_state, 0, len(rows["start"]), 0, *_words(operator.signature)))
-        rows["port"].extend([streams.index(name) for name in code.ports])
-        _add_sequence(rows, code, streams)
-        return
-    sizes = (len(rows["port"]), len(code.ports), first_state, len(code.states), len(rows["start"]), len(code.starts))
-    rows["operator"].append((*sizes, *_words(operator.signature)))
+    code = operator.code
+    states, starts = ((), ()) if isinstance(code, StackCode) else (code.states, code.starts)
+    low, high = _words(operator.signature)
+    rows["operator"].append(
+        layout.Operator(
+            first_port=len(rows["port"]),
+            n_ports=len(code.ports),
+            first_state=len(rows["state"]),
+            n_states=len(states),
+            first_start=len(rows["start"]),
+            n_starts=len(starts),
+            signature_low=low,
+            signature_high=high,
+        )
+    )
     rows["port"].extend([streams.index(name) for name in code.ports])
+    if isinstance(code, StackCode):
+        _add_sequence(rows, code, streams)
+    else:
+        _add_automaton(rows, code, streams)
+
+
+def _add_automaton(rows: dict[str, list[Any]], code: OperatorCode, streams: list[str]) -> None:
+    first_state = len(rows["state"])
     for start in code.starts:
-        rows["start"].append((streams.index(start.stream), start.gate, len(rows["edge"]), start.reading))
+        rows["start"].append(layout.Start(streams.index(start.stream), start.gate, len(rows["edge"]), start.reading))
         rows["edge"].append(_edge(start.edge, first_state))
     for state in code.states:
-        slots, keys = (len(rows["slot"]), len(state.slots)), (len(rows["key"]), len(state.keys))
-        place = (streams.index(state.stream), state.program, state.gate)
-        rows["state"].append((*place, *slots, *keys, state.window, len(rows["edge"]), *_words(state.signature), state.reading))
+        low, high = _words(state.signature)
+        rows["state"].append(
+            layout.State(
+                stream=streams.index(state.stream),
+                program=state.program,
+                gate=state.gate,
+                first_slot=len(rows["slot"]),
+                n_slots=len(state.slots),
+                first_key=len(rows["key"]),
+                n_keys=len(state.keys),
+                window=state.window,
+                edge=len(rows["edge"]),
+                signature_low=low,
+                signature_high=high,
+                reading=state.reading,
+            )
+        )
         rows["edge"].append(_edge(state.edge, first_state))
-        rows["slot"].extend((TYPE_CODES[type_], identity) for type_, identity in state.slots)
-        rows["key"].extend((column, slot, int(is_double), component) for column, slot, is_double, component in state.keys)
+        rows["slot"].extend(layout.Slot(TYPE_CODES[type_], identity) for type_, identity in state.slots)
+        rows["key"].extend(layout.Key(column, slot, int(is_double), component) for column, slot, is_double, component in state.keys)
 
 
 def _add_sequence(rows: dict[str, list[Any]], code: StackCode, streams: list[str]) -> None:
     levels = [level for search in code.searches for level in search]
-    key_type = -1 if code.key_type is None else TYPE_CODES[code.key_type]
     rows["sequence"].append(
-        (len(rows["operator"]) - 1, len(rows["component"]), len(code.components), len(rows["level"]), len(levels), code.within,
-         code.settings, code.n_alternatives, key_type, code.program, len(rows["item"]), len(code.operands))
-    )  # fmt: skip
+        layout.Sequence(
+            operator=len(rows["operator"]) - 1,
+            first_component=len(rows["component"]),
+            n_components=len(code.components),
+            first_level=len(rows["level"]),
+            n_levels=len(levels),
+            within=code.within,
+            settings=code.settings,
+            n_alternatives=code.n_alternatives,
+            key_type=-1 if code.key_type is None else TYPE_CODES[code.key_type],
+            program=code.program,
+            first_item=len(rows["item"]),
+            n_items=len(code.operands),
+        )
+    )
     rows["item"].extend(code.operands)
     for component in code.components:
-        flags = (int(component.negated), component.keyed, int(component.first_only), component.negated_before)
-        rows["component"].append((*flags, len(rows["slot"]), len(component.slots), len(rows["feed"]), len(component.feeds)))
-        rows["slot"].extend((TYPE_CODES[type_], identity) for type_, identity in component.slots)
+        rows["component"].append(
+            layout.Component(
+                is_negated=int(component.negated),
+                is_keyed=component.keyed,
+                first_only=int(component.first_only),
+                negated_before=component.negated_before,
+                first_slot=len(rows["slot"]),
+                n_slots=len(component.slots),
+                first_feed=len(rows["feed"]),
+                n_feeds=len(component.feeds),
+            )
+        )
+        rows["slot"].extend(layout.Slot(TYPE_CODES[type_], identity) for type_, identity in component.slots)
         for feed in component.feeds:
-            rows["feed"].append((streams.index(feed.stream), feed.gate, feed.key, len(rows["feed_column"]), feed.tag, feed.reading))
+            place = (streams.index(feed.stream), feed.gate, feed.key, len(rows["feed_column"]))
+            rows["feed"].append(layout.Feed(*place, feed.tag, feed.reading))
             rows["feed_column"].extend(feed.columns)
     for level in levels:
-        rows["level"].append((level.component, len(rows["test"]), len(level.tests), len(rows["absence"]), len(level.absences)))
+        tests, absences = (len(rows["test"]), len(level.tests)), (len(rows["absence"]), len(level.absences))
+        rows["level"].append(layout.Level(level.component, *tests, *absences))
         rows["test"].extend(level.tests)
         rows["absence"].extend(level.absences)
 
 
-def _edge(edge: EdgeCode, first_state: int) -> tuple[int, ...]:
-    return (edge.program, edge.target if edge.target == OUTPUT else first_state + edge.target, *_words(edge.label))
+def _edge(edge: EdgeCode, first_state: int) -> layout.Edge:
+    return layout.Edge(edge.program, edge.target if edge.target == OUTPUT else first_state + edge.target, *_words(edge.label))
 
 
 def _words(signature: bytes) -> tuple[int, int]:
     """A 128-bit signature as two signed numbers."""
     return int.from_bytes(signature[:8], "little", signed=True), int.from_bytes(signature[8:], "little", signed=True)
-
-
-def _array(name: str, values: list[Any]) -> IntArray:
-    array = np.asarray(values, dtype=np.int32 if name in NARROW else np.int64)
-    n_columns = len(ARRAYS[name])
-    return np.ascontiguousarray(array.reshape(-1, n_columns) if n_columns else array.reshape(-1))
 
 
 def to_bytes(tables: Tables) -> bytes:
@@ -215,7 +260,7 @@ def _upgraded(tables: Tables, version: int) -> Tables:
     """What an older version wrote, as this one has it."""
     if not OLDEST <= version < VERSION:
         return tables
-    arrays = {name: tables.arrays[name] if name in tables.arrays else _array(name, []) for name in ARRAYS}
+    arrays = {name: tables.arrays[name] if name in tables.arrays else as_array(name, []) for name in ARRAYS}
     settings = arrays["settings"].copy()
     if len(settings) and settings[0] == version:
         settings[0] = VERSION

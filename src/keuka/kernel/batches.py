@@ -17,13 +17,15 @@ from cython.cimports.keuka.kernel.bytecode import (
     LOAD_EVENT,
     MOVE,
     Column,
+    Instruction,
     canonical_double,
     evaluate,
 )
 from cython.cimports.keuka.kernel.epochs import count_work
 from cython.cimports.keuka.kernel.hashing import HASH_SEED, mix
-from cython.cimports.keuka.kernel.machine import LANES_A_PROGRAM, Machine, Result, Status, View, overflow
-from cython.cimports.libc.stdint import int32_t, int64_t, uint8_t, uint64_t
+from cython.cimports.keuka.kernel.machine import LANES_A_PROGRAM, Machine, Result, Status, View, code_of, overflow
+from cython.cimports.keuka.kernel.rows import SOURCE
+from cython.cimports.libc.stdint import int64_t, uint8_t, uint64_t
 from cython.cimports.libc.string import memcpy, memset
 
 
@@ -60,7 +62,7 @@ def bind(machine: Machine, stream: int64_t, given):
     plain: Words
     numbers, columns, plain = given
     n = plain.n_rows
-    if not 0 <= stream < machine.n_streams or machine.stream_rows[4 * stream] != 0:
+    if not 0 <= stream < machine.n_streams or machine.rows.stream[stream].kind != SOURCE:
         raise ValueError("there is no such source")
     if n == 0:
         return
@@ -73,17 +75,17 @@ def bind(machine: Machine, stream: int64_t, given):
         if words.shape[0] != n:
             raise ValueError("the events of a batch are not numbered")
         view.lineage = cython.address(words[0])
-    for i in range(machine.given_first[stream], machine.given_first[stream + 1]):
-        machine.columns[machine.given_columns[i]].values = cython.NULL
+    for i in range(machine.rows.given_first[stream], machine.rows.given_first[stream + 1]):
+        machine.columns[machine.rows.given_column[i]].values = cython.NULL
     for i in range(plain.n_columns):
         column = plain.columns[i].number
-        if not 0 <= column < machine.n_columns or machine.column_rows[4 * column] != stream:
+        if not 0 <= column < machine.n_columns or machine.rows.column[column].stream != stream:
             raise ValueError("the columns of a batch are not those of its stream")
         machine.columns[column].values = plain.columns[i].values
         machine.columns[column].flags = cython.NULL
     for column, values, flags in columns:
         words = values
-        if not 0 <= column < machine.n_columns or machine.column_rows[4 * column] != stream or words.shape[0] != n:
+        if not 0 <= column < machine.n_columns or machine.rows.column[column].stream != stream or words.shape[0] != n:
             raise ValueError("the columns of a batch are not those of its stream, or differ in length")
         machine.columns[column].values = cython.address(words[0])
         machine.columns[column].flags = cython.NULL
@@ -92,8 +94,8 @@ def bind(machine: Machine, stream: int64_t, given):
             if bytes_.shape[0] != n:
                 raise ValueError("the columns of a batch differ in length")
             machine.columns[column].flags = cython.address(bytes_[0])
-    for i in range(machine.given_first[stream], machine.given_first[stream + 1]):
-        if machine.columns[machine.given_columns[i]].values == cython.NULL:
+    for i in range(machine.rows.given_first[stream], machine.rows.given_first[stream + 1]):
+        if machine.columns[machine.rows.given_column[i]].values == cython.NULL:
             raise ValueError("a column of the stream is missing in its batch")
     view.n_rows = n
 
@@ -144,21 +146,21 @@ def reserve_stream(machine: Machine, stream: int64_t) -> cython.bint:
     n: int64_t = machine.streams[stream].view.n_rows
     i: int64_t
     number: int64_t
-    for i in range(machine.derived_first[stream], machine.derived_first[stream + 1]):
-        number = machine.derived_columns[i]
+    for i in range(machine.rows.derived_first[stream], machine.rows.derived_first[stream + 1]):
+        number = machine.rows.derived_column[i]
         if not grow(cython.address(machine.computed[number].values), n) or not grow_flags(
             cython.address(machine.computed[number].flags), n
         ):
             return False
         machine.columns[number].values = machine.computed[number].values.data
         machine.columns[number].flags = machine.computed[number].flags.data
-    for i in range(machine.hash_first[stream], machine.hash_first[stream + 1]):
-        number = machine.hashes_of[i]
+    for i in range(machine.rows.hash_first[stream], machine.rows.hash_first[stream + 1]):
+        number = machine.rows.hash_of[i]
         if not grow(cython.address(machine.hashes[number].values), n):
             return False
         machine.hashes[number].data = machine.hashes[number].values.data
-    for i in range(machine.port_first[stream], machine.port_first[stream + 1]):
-        number = machine.ports_of[i]
+    for i in range(machine.rows.port_first[stream], machine.rows.port_first[stream + 1]):
+        number = machine.rows.port_of[i]
         if not grow_flags(cython.address(machine.ports[number].fires), n):
             return False
         machine.ports[number].data = machine.ports[number].fires.data
@@ -188,19 +190,19 @@ def compute_stream(machine: Machine, leader: Machine, stream: int64_t, low: int6
     """For rows low..high of a stream that `leader` holds."""
     i: int64_t
     status: Status
-    for i in range(machine.derived_first[stream], machine.derived_first[stream + 1]):
-        status = compute_derived(machine, leader, machine.derived_columns[i], low, high)
+    for i in range(machine.rows.derived_first[stream], machine.rows.derived_first[stream + 1]):
+        status = compute_derived(machine, leader, machine.rows.derived_column[i], low, high)
         if status == Status.FINE:
             status = count_work(machine, (high - low) // LANES_A_PROGRAM)
         if status != Status.FINE:
             return status
-    for i in range(machine.hash_first[stream], machine.hash_first[stream + 1]):
-        compute_hash(machine, leader, machine.hashes_of[i], low, high)
+    for i in range(machine.rows.hash_first[stream], machine.rows.hash_first[stream + 1]):
+        compute_hash(machine, leader, machine.rows.hash_of[i], low, high)
         status = count_work(machine, (high - low) // LANES_A_PROGRAM)
         if status != Status.FINE:
             return status
-    for i in range(machine.port_first[stream], machine.port_first[stream + 1]):
-        compute_fires(machine, leader, machine.ports_of[i], low, high)
+    for i in range(machine.rows.port_first[stream], machine.rows.port_first[stream + 1]):
+        compute_fires(machine, leader, machine.rows.port_of[i], low, high)
     return Status.FINE
 
 
@@ -209,9 +211,9 @@ def compute_stream(machine: Machine, leader: Machine, stream: int64_t, low: int6
 @cython.exceptval(check=False)
 def compute_derived(machine: Machine, leader: Machine, column: int64_t, low: int64_t, high: int64_t) -> Status:
     """A predicate or value of single events, column by column."""
-    stream: int64_t = machine.column_rows[4 * column]
-    program: int64_t = machine.column_rows[4 * column + 1]
-    code: cython.pointer(cython.const[int32_t]) = cython.address(machine.code[5 * machine.program_rows[3 * program]])
+    stream: int64_t = machine.rows.column[column].stream
+    program: int64_t = machine.rows.column[column].program
+    code: cython.pointer(cython.const[Instruction]) = code_of(machine, program)
     values: cython.pointer(int64_t) = leader.computed[column].values.data
     flags: cython.pointer(uint8_t) = leader.computed[column].flags.data
     row: int64_t = low
@@ -219,7 +221,7 @@ def compute_derived(machine: Machine, leader: Machine, column: int64_t, low: int
     i: int64_t
     if is_equality(code):
         compare_with_constant(
-            cython.address(leader.columns[code[2]]), machine.constants[code[7]], values + low, flags + low, low, high - low
+            cython.address(leader.columns[code[0].a]), machine.rows.constant[code[1].a], values + low, flags + low, low, high - low
         )
         return Status.FINE
     machine.wide.columns = leader.columns
@@ -235,7 +237,7 @@ def compute_derived(machine: Machine, leader: Machine, column: int64_t, low: int
         memcpy(values + row, machine.wide.values, lanes * 8)
         memcpy(flags + row, machine.wide.flags, lanes)
         row += lanes
-    if machine.column_rows[4 * column + 2]:
+    if machine.rows.column[column].must_hold:
         for i in range(low, high):
             if flags[i] == IS_ERROR:
                 return overflow(machine, program, cython.address(leader.streams[stream].view), i)
@@ -246,11 +248,11 @@ def compute_derived(machine: Machine, leader: Machine, column: int64_t, low: int
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def is_equality(code: cython.pointer(cython.const[int32_t])) -> cython.bint:
+def is_equality(code: cython.pointer(cython.const[Instruction])) -> cython.bint:
     """Is it the program of `column = constant`? Tests of a type column are all of this kind, and there is one for each component."""
     return (
-        code[0] == LOAD_EVENT and code[5] == LOAD_CONST and code[10] == EQ_I and code[15] == MOVE and code[20] == END
-        and code[12] == code[1] and code[13] == code[6] and code[17] == code[11]
+        code[0].op == LOAD_EVENT and code[1].op == LOAD_CONST and code[2].op == EQ_I and code[3].op == MOVE and code[4].op == END
+        and code[2].a == code[0].dst and code[2].b == code[1].dst and code[3].a == code[2].dst
     )  # fmt: skip
 
 
@@ -284,24 +286,24 @@ def compute_hash(machine: Machine, leader: Machine, which: int64_t, low: int64_t
 
     One pass here and one load per event in the epoch: half the time of hashing event by event.
     """
-    first: int64_t = machine.hash_rows[4 * which + 1]
-    n_keys: int64_t = machine.hash_rows[4 * which + 2]
-    gate: int64_t = machine.hash_rows[4 * which + 3]
+    first: int64_t = machine.rows.hash[which].first_key
+    n_keys: int64_t = machine.rows.hash[which].n_keys
+    gate: int64_t = machine.rows.hash[which].gate
     hashes: cython.pointer(int64_t) = leader.hashes[which].values.data
     column: cython.pointer(Column)
     row: int64_t
     k: int64_t
-    if n_keys == 1 and not machine.hash_keys[2 * first + 1]:
+    if n_keys == 1 and not machine.rows.hash_key[first].is_double:
         # The usual key, in one pass instead of three.
-        column = cython.address(leader.columns[machine.hash_keys[2 * first]])
+        column = cython.address(leader.columns[machine.rows.hash_key[first].column])
         for row in range(low, high):
             hashes[row] = mix(HASH_SEED, column.values[row]) | 1
     else:
         for row in range(low, high):
             hashes[row] = HASH_SEED
         for k in range(first, first + n_keys):
-            column = cython.address(leader.columns[machine.hash_keys[2 * k]])
-            if machine.hash_keys[2 * k + 1]:
+            column = cython.address(leader.columns[machine.rows.hash_key[k].column])
+            if machine.rows.hash_key[k].is_double:
                 for row in range(low, high):
                     hashes[row] = mix(hashes[row], canonical_double(column.values[row]))
             else:
@@ -311,7 +313,7 @@ def compute_hash(machine: Machine, leader: Machine, which: int64_t, low: int64_t
             # 0 is taken; the instances do the same in key_of_instance.
             hashes[row] |= 1
     for k in range(first, first + n_keys):
-        column = cython.address(leader.columns[machine.hash_keys[2 * k]])
+        column = cython.address(leader.columns[machine.rows.hash_key[k].column])
         if column.flags != cython.NULL:
             for row in range(low, high):
                 if column.flags[row] != 0:
@@ -331,18 +333,18 @@ def compute_fires(machine: Machine, leader: Machine, port: int64_t, low: int64_t
     row: int64_t
     i: int64_t
     start: int64_t
-    group: int64_t = machine.port_group[port]
+    group: int64_t = machine.rows.port_group[port]
     fires: cython.pointer(uint8_t) = leader.ports[port].fires.data
     gate: cython.pointer(Column)
     memset(fires + low, 0, high - low)
-    for i in range(machine.group_rows[6 * group + 4], machine.group_rows[6 * group + 4] + machine.group_rows[6 * group + 5]):
-        start = machine.group_starts[i]
-        if machine.start_rows[4 * start] != machine.group_ports[port]:
+    for i in range(machine.rows.group[group].first_start, machine.rows.group[group].first_start + machine.rows.group[group].n_starts):
+        start = machine.rows.group_start[i]
+        if machine.rows.start[start].stream != machine.rows.group_port[port]:
             continue
-        if machine.start_rows[4 * start + 1] < 0:
+        if machine.rows.start[start].gate < 0:
             memset(fires + low, 1, high - low)
             return
-        gate = cython.address(leader.columns[machine.start_rows[4 * start + 1]])
+        gate = cython.address(leader.columns[machine.rows.start[start].gate])
         for row in range(low, high):
             fires[row] |= (gate.values[row] != 0) & (gate.flags[row] == 0)
 
@@ -362,10 +364,10 @@ def take_result(machine: Machine, stream: int64_t) -> Status:
     view.starts = result.starts.data
     view.ends = result.ends.data
     view.lineage = result.lineage.data
-    for i in range(machine.given_first[stream], machine.given_first[stream + 1]):
-        column = machine.given_columns[i]
-        machine.columns[column].values = result.columns[machine.column_rows[4 * column + 3]].data
-        machine.columns[column].flags = result.flags[machine.column_rows[4 * column + 3]].data
+    for i in range(machine.rows.given_first[stream], machine.rows.given_first[stream + 1]):
+        column = machine.rows.given_column[i]
+        machine.columns[column].values = result.columns[machine.rows.column[column].place].data
+        machine.columns[column].flags = result.flags[machine.rows.column[column].place].data
     if not reserve_stream(machine, stream):
         return Status.NO_MEMORY
     return compute_stream(machine, machine, stream, 0, view.n_rows)

@@ -34,7 +34,14 @@ cpdef enum:
 cpdef enum:
     CHUNK = 1024  # lanes evaluated at a time over a batch: 8 kB a register, so a program's registers stay in cache
 
-# (op, dst, a, b, c); registers unless said otherwise. Operations from JUMP_UNLESS on are control: evaluate stops there.
+cdef struct Instruction:
+    int32_t op
+    int32_t dst
+    int32_t a
+    int32_t b
+    int32_t c
+
+# dst, a, b and c are registers unless said otherwise. Operations from JUMP_UNLESS on are control: evaluate stops there.
 cpdef enum Op:
     LOAD_EVENT = 0    # a: column of the event
     LOAD_SLOT = 1     # a: slot of the instance
@@ -104,8 +111,12 @@ cdef struct Column:
     const int64_t* values
     const uint8_t* flags  # NULL: all valid
 
+cdef struct SetRow:
+    int64_t first           # of its values
+    int64_t end
+
 cdef struct Sets:
-    const int64_t* bounds  # (2 * n_sets,) first and last+1 in `values`
+    const SetRow* rows
     const int64_t* values  # sorted within each set
 
 cdef struct Frame:
@@ -122,7 +133,7 @@ cdef struct Frame:
     const uint8_t* slot_flags
 
 # Both run value instructions from `pc` on and return where the next control instruction is; -1 when memory is out.
-cdef int evaluate(const int32_t* code, int pc, Frame* frame, int64_t n, StringTable strings) noexcept nogil  # CHUNK lanes apart
-cdef int evaluate_one(const int32_t* code, int pc, Frame* frame, StringTable strings) noexcept nogil
+cdef int evaluate(const Instruction* code, int pc, Frame* frame, int64_t n, StringTable strings) noexcept nogil  # CHUNK lanes apart
+cdef int evaluate_one(const Instruction* code, int pc, Frame* frame, StringTable strings) noexcept nogil
 cdef int64_t canonical_double(int64_t bits) noexcept nogil
-cdef int evaluate_lanes(const int32_t* code, int pc, Frame* frame, int64_t n, int64_t stride, StringTable strings) noexcept nogil
+cdef int evaluate_lanes(const Instruction* code, int pc, Frame* frame, int64_t n, int64_t stride, StringTable strings) noexcept nogil

@@ -192,8 +192,8 @@ def unscaled(value: int64_t, scale: int64_t) -> cython.double:
 @cython.nogil
 @cython.exceptval(check=False)
 def in_set(frame: cython.pointer(Frame), which: int32_t, value: int64_t) -> cython.bint:
-    low: int64_t = frame.sets.bounds[2 * which]
-    end: int64_t = frame.sets.bounds[2 * which + 1]
+    low: int64_t = frame.sets.rows[which].first
+    end: int64_t = frame.sets.rows[which].end
     high: int64_t = end
     middle: int64_t
     while low < high:
@@ -209,7 +209,7 @@ def in_set(frame: cython.pointer(Frame), which: int32_t, value: int64_t) -> cyth
 @cython.nogil
 @cython.exceptval(check=False)
 def evaluate(
-    code: cython.pointer(cython.const[int32_t]), pc: cython.int, frame: cython.pointer(Frame), n: int64_t, strings: StringTable
+    code: cython.pointer(cython.const[Instruction]), pc: cython.int, frame: cython.pointer(Frame), n: int64_t, strings: StringTable
 ) -> cython.int:
     return evaluate_lanes(code, pc, frame, n, CHUNK, strings)
 
@@ -218,7 +218,7 @@ def evaluate(
 @cython.nogil
 @cython.exceptval(check=False)
 def evaluate_one(
-    code: cython.pointer(cython.const[int32_t]), pc: cython.int, frame: cython.pointer(Frame), strings: StringTable
+    code: cython.pointer(cython.const[Instruction]), pc: cython.int, frame: cython.pointer(Frame), strings: StringTable
 ) -> cython.int:
     return evaluate_lanes(code, pc, frame, 1, 1, strings)
 
@@ -228,7 +228,7 @@ def evaluate_one(
 @cython.nogil
 @cython.exceptval(check=False)
 def evaluate_lanes(
-    code: cython.pointer(cython.const[int32_t]),
+    code: cython.pointer(cython.const[Instruction]),
     pc: cython.int,
     frame: cython.pointer(Frame),
     n: int64_t,
@@ -238,7 +238,8 @@ def evaluate_lanes(
     """The interpreter. The compiler makes two copies of it (setup.py forces this), and in the one with one lane no loop is left."""
     i: int64_t
     t: int64_t
-    ins: cython.pointer(cython.const[int32_t])
+    ins: cython.pointer(cython.const[Instruction])
+    zone: cython.pointer(cython.const[SetRow])
     op: cython.int
     dv: cython.pointer(int64_t)
     av: cython.pointer(int64_t)
@@ -252,27 +253,27 @@ def evaluate_lanes(
     bf: cython.pointer(uint8_t)
     cf: cython.pointer(uint8_t)
     while True:
-        ins = code + 5 * pc
-        op = ins[0]
+        ins = code + pc
+        op = ins.op
         if op >= JUMP_UNLESS:
             return pc
         pc += 1
-        dv = frame.values + ins[1] * stride
-        df = frame.flags + ins[1] * stride
+        dv = frame.values + ins.dst * stride
+        df = frame.flags + ins.dst * stride
         if op == LOAD_EVENT:
-            memcpy(dv, frame.columns[ins[2]].values + frame.row, n * 8)
-            if frame.columns[ins[2]].flags != cython.NULL:
-                memcpy(df, frame.columns[ins[2]].flags + frame.row, n)
+            memcpy(dv, frame.columns[ins.a].values + frame.row, n * 8)
+            if frame.columns[ins.a].flags != cython.NULL:
+                memcpy(df, frame.columns[ins.a].flags + frame.row, n)
             else:
                 memset(df, 0, n)
             continue
         elif op == LOAD_SLOT:
-            dv[0] = frame.slots[ins[2]]
-            df[0] = frame.slot_flags[ins[2]]
+            dv[0] = frame.slots[ins.a]
+            df[0] = frame.slot_flags[ins.a]
             continue
         elif op == LOAD_CONST:
             for i in range(n):
-                dv[i] = frame.constants[ins[2]]
+                dv[i] = frame.constants[ins.a]
             memset(df, 0, n)
             continue
         elif op == LOAD_NULL:
@@ -288,8 +289,8 @@ def evaluate_lanes(
                 dv[i] = t
             memset(df, 0, n)
             continue
-        av = frame.values + ins[2] * stride
-        af = frame.flags + ins[2] * stride
+        av = frame.values + ins.a * stride
+        af = frame.flags + ins.a * stride
         dd = cython.cast(cython.pointer(cython.double), dv)
         ad = cython.cast(cython.pointer(cython.double), av)
         # One argument.
@@ -358,15 +359,16 @@ def evaluate_lanes(
         elif op == IN_SET:
             for i in range(n):
                 df[i] = af[i]
-                dv[i] = in_set(frame, ins[3], av[i])
+                dv[i] = in_set(frame, ins.b, av[i])
             continue
         elif op == IN_SET_D:
             for i in range(n):
                 df[i] = af[i]
-                dv[i] = in_set(frame, ins[3], canonical_double(av[i]))
+                dv[i] = in_set(frame, ins.b, canonical_double(av[i]))
             continue
         elif op == LOCAL or op == INSTANT:
-            move_to_zone(op == LOCAL, n, dv, df, av, af, frame.sets.values, frame.sets.bounds + 2 * ins[3])
+            zone = frame.sets.rows + ins.b
+            move_to_zone(op == LOCAL, n, dv, df, av, af, frame.sets.values + zone.first, zone.end - zone.first)
             continue
         elif op == MOVE:
             for i in range(n):
@@ -374,21 +376,21 @@ def evaluate_lanes(
                 df[i] = af[i]
             continue
         elif op == SCALE_UP:
-            t = power_of_ten(ins[3])
+            t = power_of_ten(ins.b)
             for i in range(n):
                 df[i] = af[i]
-                dv[i] = scaled(av[i], t, ins[3] > 18)
+                dv[i] = scaled(av[i], t, ins.b > 18)
             continue
         elif op == UNSCALE:
             for i in range(n):
-                dd[i] = unscaled(av[i], ins[3])
+                dd[i] = unscaled(av[i], ins.b)
                 df[i] = af[i]
             continue
-        bv = frame.values + ins[3] * stride
-        bf = frame.flags + ins[3] * stride
+        bv = frame.values + ins.b * stride
+        bf = frame.flags + ins.b * stride
         bd = cython.cast(cython.pointer(cython.double), bv)
         if op == FUNCTION:
-            if not apply_function(ins[4], n, dv, df, av, af, bv, bf, strings):
+            if not apply_function(ins.c, n, dv, df, av, af, bv, bf, strings):
                 return -1
             continue
         # Two arguments, not strict.
@@ -420,8 +422,8 @@ def evaluate_lanes(
                     df[i] = af[i]
             continue
         elif op == SELECT:
-            cv = frame.values + ins[4] * stride
-            cf = frame.flags + ins[4] * stride
+            cv = frame.values + ins.c * stride
+            cf = frame.flags + ins.c * stride
             for i in range(n):
                 if af[i] == IS_ERROR:
                     df[i] = IS_ERROR
@@ -445,8 +447,8 @@ def evaluate_lanes(
                     df[i] = bf[i]
             continue
         elif op == SUBSTRING:
-            cv = frame.values + ins[4] * stride
-            cf = frame.flags + ins[4] * stride
+            cv = frame.values + ins.c * stride
+            cf = frame.flags + ins.c * stride
             for i in range(n):
                 df[i] = strict(strict(af[i], bf[i]), cf[i])
                 if df[i] == 0:

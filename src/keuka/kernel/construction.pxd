@@ -2,12 +2,13 @@
 from libc.stdint cimport int64_t, uint8_t
 
 from keuka.kernel.machine cimport Machine, Status, View
+from keuka.kernel.rows cimport FeedRow
 from keuka.kernel.stacks cimport Sequence
 
-cdef Status begin_search(Machine machine, Sequence* seq, const int64_t* feed, int64_t row, const int64_t* tops, int64_t first_level) noexcept nogil
+cdef Status begin_search(Machine machine, Sequence* seq, const FeedRow* feed, int64_t row, const int64_t* tops, int64_t first_level) noexcept nogil
 cdef void begin_by_deadline(Sequence* seq, int64_t deadline) noexcept nogil
 cdef Status search(Machine machine, Sequence* seq) noexcept nogil
 cdef bint has_first(Sequence* seq) noexcept nogil
 cdef int64_t next_deadline(Sequence* seq) noexcept nogil
-cdef void read_slots(Machine machine, const int64_t* feed, Sequence* seq, int64_t row, int64_t* values, uint8_t* flags) noexcept nogil
+cdef void read_slots(Machine machine, const FeedRow* feed, Sequence* seq, int64_t row, int64_t* values, uint8_t* flags) noexcept nogil
 cdef int64_t leaf_node(Machine machine, View* view, int64_t row) noexcept nogil

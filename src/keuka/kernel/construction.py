@@ -9,17 +9,11 @@ import cython
 from cython.cimports.keuka.kernel.buffers import Buffer, grow, grow_flags, push
 from cython.cimports.keuka.kernel.bytecode import IS_ERROR, Column, Frame, evaluate_one
 from cython.cimports.keuka.kernel.epochs import count_work, push_times
-from cython.cimports.keuka.kernel.machine import Fault, Machine, Result, Status, View
+from cython.cimports.keuka.kernel.machine import Fault, Machine, Result, Status, View, code_of
+from cython.cimports.keuka.kernel.rows import AbsenceRow, ComponentRow, FeedRow, LevelRow, TestRow
 from cython.cimports.keuka.kernel.stacks import (
-    ABSENT_ALTERNATIVE,
-    ABSENT_BOUNDS,
-    ABSENT_COMPONENT,
-    ABSENT_PROGRAM,
-    ABSENT_SCOPE,
-    ABSENT_WORDS,
     AFTER,
     BEFORE,
-    COMPONENT_WORDS,
     EVENT_ABSENT,
     EVENT_BELOW,
     EVENT_END,
@@ -30,27 +24,10 @@ from cython.cimports.keuka.kernel.stacks import (
     EVENT_START,
     EVENT_TAG,
     FAILED,
-    FEED_COLUMNS,
-    FEED_COMPONENT,
-    FEED_PRIMITIVE,
-    FEED_STREAM,
-    FEED_TAG,
-    FIRST_SLOT,
-    IS_KEYED,
-    IS_NEGATED,
     IS_PRIMITIVE,
-    LEVEL_ABSENCES,
-    LEVEL_COMPONENT,
-    LEVEL_N_ABSENCES,
-    LEVEL_N_TESTS,
-    LEVEL_TESTS,
-    LEVEL_WORDS,
     MATCH_CHUNK,
-    N_SLOTS,
-    NEGATED_BEFORE,
     NO,
     ORDERED,
-    POSITIVE_BEFORE,
     STOPPED,
     UNKNOWN,
     WAITS,
@@ -76,34 +53,34 @@ from cython.cimports.libc.stdint import INT64_MAX, INT64_MIN, int64_t, uint8_t, 
 def begin_search(
     machine: Machine,
     seq: cython.pointer(Sequence),
-    feed: cython.pointer(cython.const[int64_t]),
+    feed: cython.pointer(cython.const[FeedRow]),
     row: int64_t,
     tops: cython.pointer(cython.const[int64_t]),
     first_level: int64_t,
 ) -> Status:
     """An event that can complete matches; the search itself is `search`."""
-    view: cython.pointer(View) = cython.address(machine.streams[feed[FEED_STREAM]].view)
-    component: int64_t = feed[FEED_COMPONENT]
-    components: cython.pointer(cython.const[int64_t]) = seq.components + component * COMPONENT_WORDS
+    view: cython.pointer(View) = cython.address(machine.streams[feed.stream].view)
+    component: int64_t = feed.component
+    components: cython.pointer(cython.const[ComponentRow]) = seq.components + component
     bound: cython.pointer(Bound) = seq.bound + component
     tick: int64_t = view.ends[row]
     bound.rip = UNKNOWN
-    if seq.settings & ORDERED and components[POSITIVE_BEFORE] >= 0:
-        bound.rip = top_before(seq, component, components[POSITIVE_BEFORE], tops, tick)
-        if bound.rip != UNKNOWN and bound.rip < seq.rings[components[POSITIVE_BEFORE]].tail:
+    if seq.settings & ORDERED and components.positive_before >= 0:
+        bound.rip = top_before(seq, component, components.positive_before, tops, tick)
+        if bound.rip != UNKNOWN and bound.rip < seq.rings[components.positive_before].tail:
             return Status.FINE  # the usual case: nothing to be completed
     bound.absent = UNKNOWN
-    if components[NEGATED_BEFORE] >= 0:
-        bound.absent = top_before(seq, component, components[NEGATED_BEFORE], tops, tick)
+    if components.negated_before >= 0:
+        bound.absent = top_before(seq, component, components.negated_before, tops, tick)
     bound.end = tick
     bound.start = view.starts[row]
     bound.node = -1
-    bound.tag = 4 * feed[FEED_TAG] + feed[FEED_PRIMITIVE]
-    read_slots(machine, feed, seq, row, seq.values + components[FIRST_SLOT], seq.flags + components[FIRST_SLOT])
+    bound.tag = 4 * feed.tag + feed.is_primitive
+    read_slots(machine, feed, seq, row, seq.values + components.first_slot, seq.flags + components.first_slot)
     seq.by_deadline = False
     seq.search = first_level
     seq.root = component
-    seq.root_stream = feed[FEED_STREAM]
+    seq.root_stream = feed.stream
     seq.root_row = row
     seq.tick = tick
     seq.own = tops
@@ -135,7 +112,7 @@ def all_alternatives(seq: cython.pointer(Sequence)) -> uint64_t:
 @cython.exceptval(check=False)
 def first_component(seq: cython.pointer(Sequence)) -> int64_t:
     """Of those that occur."""
-    return 1 if seq.components[IS_NEGATED] else 0
+    return 1 if seq.components[0].is_negated else 0
 
 
 @cython.cfunc
@@ -174,7 +151,7 @@ def begin_by_deadline(seq: cython.pointer(Sequence), deadline: int64_t) -> cytho
     seq.root = component
     seq.tick = deadline
     seq.own = seq.nothing
-    if seq.components[component * COMPONENT_WORDS + IS_KEYED]:
+    if seq.components[component].is_keyed:
         seq.own = find_key(cython.address(seq.keys), hash_of_event(words), words[EVENT_KEY])
     seq.level = seq.floor = 0
     enter(seq, 0)
@@ -187,7 +164,7 @@ def begin_by_deadline(seq: cython.pointer(Sequence), deadline: int64_t) -> cytho
 @cython.exceptval(check=False)
 def top_of(seq: cython.pointer(Sequence), component: int64_t) -> int64_t:
     """Where the stack of a component ends, for the key at hand."""
-    return seq.own[component] if seq.components[component * COMPONENT_WORDS + IS_KEYED] else seq.shared[component]
+    return seq.own[component] if seq.components[component].is_keyed else seq.shared[component]
 
 
 @cython.cfunc
@@ -206,9 +183,9 @@ def window_begin(tick: int64_t, within: int64_t) -> int64_t:
 @cython.exceptval(check=False)
 def enter(seq: cython.pointer(Sequence), level: int64_t) -> cython.void:
     """From which event down a level is searched, and how far."""
-    row: cython.pointer(cython.const[int64_t]) = seq.levels + (seq.search + level) * LEVEL_WORDS
-    absence: cython.pointer(cython.const[int64_t])
-    component: int64_t = row[LEVEL_COMPONENT]
+    row: cython.pointer(cython.const[LevelRow]) = seq.levels + seq.search + level
+    absence: cython.pointer(cython.const[AbsenceRow])
+    component: int64_t = row.component
     number: int64_t = UNKNOWN
     end: int64_t
     i: int64_t
@@ -223,12 +200,12 @@ def enter(seq: cython.pointer(Sequence), level: int64_t) -> cython.void:
         if seq.settings & WINDOW_EARLY:
             low = window_begin(seq.tick, seq.within)
         if level > 0 and seq.settings & ORDERED:
-            number = seq.bound[row[LEVEL_COMPONENT - LEVEL_WORDS]].rip
+            number = seq.bound[(row - 1).component].rip
     if number == UNKNOWN:
         number = top_of(seq, component)
-    for i in range(row[LEVEL_N_ABSENCES]):
-        absence = seq.absences + (row[LEVEL_ABSENCES] + i) * ABSENT_WORDS
-        if absence[ABSENT_BOUNDS]:
+    for i in range(row.n_absences):
+        absence = seq.absences + row.first_absence + i
+        if absence.bounds:
             low = max(low, latest_absent(seq, absence))  # what ended before it, it follows
     seq.cursor[level] = number
     seq.low[level] = low
@@ -238,11 +215,11 @@ def enter(seq: cython.pointer(Sequence), level: int64_t) -> cython.void:
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def absent_from(seq: cython.pointer(Sequence), absence: cython.pointer(cython.const[int64_t])) -> int64_t:
+def absent_from(seq: cython.pointer(Sequence), absence: cython.pointer(cython.const[AbsenceRow])) -> int64_t:
     """The event of a negated component from which its scope is to be searched downwards."""
-    component: int64_t = absence[ABSENT_COMPONENT]
+    component: int64_t = absence.component
     number: int64_t
-    if absence[ABSENT_SCOPE] == AFTER:
+    if absence.scope == AFTER:
         return top_of(seq, component)
     number = seq.bound[component + 1].absent
     if number == UNKNOWN:
@@ -253,9 +230,9 @@ def absent_from(seq: cython.pointer(Sequence), absence: cython.pointer(cython.co
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def latest_absent(seq: cython.pointer(Sequence), absence: cython.pointer(cython.const[int64_t])) -> int64_t:
+def latest_absent(seq: cython.pointer(Sequence), absence: cython.pointer(cython.const[AbsenceRow])) -> int64_t:
     """The end of the latest event of a negated component in the scope that is known so far; INT64_MIN if there is none."""
-    ring: cython.pointer(Ring) = seq.rings + absence[ABSENT_COMPONENT]
+    ring: cython.pointer(Ring) = seq.rings + absence.component
     number: int64_t = absent_from(seq, absence)
     return event_at(ring, number)[EVENT_END] if number >= ring.tail else INT64_MIN
 
@@ -266,7 +243,7 @@ def latest_absent(seq: cython.pointer(Sequence), absence: cython.pointer(cython.
 def search(machine: Machine, seq: cython.pointer(Sequence)) -> Status:
     """Go on through the stacks, the latest events first, until there is no combination left or a chunk of matches is full."""
     level: int64_t = seq.level
-    row: cython.pointer(cython.const[int64_t])
+    row: cython.pointer(cython.const[LevelRow])
     ring: cython.pointer(Ring)
     words: cython.pointer(int64_t)
     result: cython.pointer(Result) = cython.address(machine.streams[seq.stream].result)
@@ -274,10 +251,10 @@ def search(machine: Machine, seq: cython.pointer(Sequence)) -> Status:
     status: Status
     plain: cython.bint = is_plain(machine, seq)
     while level >= seq.floor:
-        row = seq.levels + (seq.search + level) * LEVEL_WORDS
-        ring = seq.rings + row[LEVEL_COMPONENT]
+        row = seq.levels + seq.search + level
+        ring = seq.rings + row.component
         if plain and level == seq.n_positive - 1 and level > 0 and (seq.alive[level - 1] & ~seq.failed[level - 1]) != 0:
-            status = emit_plain(machine, seq, ring, row[LEVEL_COMPONENT])
+            status = emit_plain(machine, seq, ring, row.component)
             if status != Status.FINE:
                 seq.level = level
                 return status
@@ -297,7 +274,7 @@ def search(machine: Machine, seq: cython.pointer(Sequence)) -> Status:
             return status
         if not fits(seq, level, words[EVENT_END]):
             continue
-        bind(seq, row[LEVEL_COMPONENT], words)
+        bind(seq, row.component, words)
         if level == 0:
             seq.alive[0] = all_alternatives(seq)
             seq.failed[0] = 0
@@ -306,7 +283,7 @@ def search(machine: Machine, seq: cython.pointer(Sequence)) -> Status:
             seq.alive[level] = seq.alive[level - 1]
             seq.failed[level] = seq.failed[level - 1]
             seq.since[level] = min(seq.since[level - 1], words[EVENT_START])
-        if row[LEVEL_N_TESTS] + row[LEVEL_N_ABSENCES] > 0:
+        if row.n_tests + row.n_absences > 0:
             passed = passes(machine, seq, level)
             if passed <= 0:
                 if passed < 0:
@@ -330,12 +307,12 @@ def search(machine: Machine, seq: cython.pointer(Sequence)) -> Status:
 @cython.exceptval(check=False)
 def is_plain(machine: Machine, seq: cython.pointer(Sequence)) -> cython.bint:
     """Is every event that the last level finds a match, with values as they are?"""
-    row: cython.pointer(cython.const[int64_t]) = seq.levels + (seq.search + seq.n_positive - 1) * LEVEL_WORDS
+    row: cython.pointer(cython.const[LevelRow]) = seq.levels + seq.search + seq.n_positive - 1
     i: int64_t
-    if seq.program >= 0 or machine.track or row[LEVEL_N_TESTS] > 0 or not seq.settings & ORDERED:
+    if seq.program >= 0 or machine.track or row.n_tests > 0 or not seq.settings & ORDERED:
         return False
-    for i in range(row[LEVEL_N_ABSENCES]):
-        if not seq.absences[(row[LEVEL_ABSENCES] + i) * ABSENT_WORDS + ABSENT_BOUNDS]:
+    for i in range(row.n_absences):
+        if not seq.absences[row.first_absence + i].bounds:
             return False
     return seq.by_deadline or (seq.settings & WINDOW_EARLY) != 0
 
@@ -351,8 +328,8 @@ def emit_plain(machine: Machine, seq: cython.pointer(Sequence), ring: cython.poi
     flags: cython.pointer(uint8_t)
     number: int64_t = seq.cursor[level]
     low: int64_t = seq.low[level]
-    high: int64_t = seq.bound[seq.levels[(seq.search + level - 1) * LEVEL_WORDS + LEVEL_COMPONENT]].end
-    first: int64_t = seq.components[component * COMPONENT_WORDS + FIRST_SLOT]
+    high: int64_t = seq.bound[seq.levels[seq.search + level - 1].component].end
+    first: int64_t = seq.components[component].first_slot
     n: int64_t = result.ends.size
     n_before: int64_t = n
     slot: int64_t
@@ -398,13 +375,13 @@ def emit_plain(machine: Machine, seq: cython.pointer(Sequence), ring: cython.poi
 def fits(seq: cython.pointer(Sequence), level: int64_t, end: int64_t) -> cython.bint:
     """Is an event in order with those that are bound?"""
     i: int64_t
-    row: cython.pointer(cython.const[int64_t]) = seq.levels + (seq.search + level) * LEVEL_WORDS
+    row: cython.pointer(cython.const[LevelRow]) = seq.levels + seq.search + level
     if level == 0:
         return True
     if seq.settings & ORDERED:
-        return end < seq.bound[row[LEVEL_COMPONENT - LEVEL_WORDS]].end
+        return end < seq.bound[(row - 1).component].end
     for i in range(level):
-        if seq.bound[seq.levels[(seq.search + i) * LEVEL_WORDS + LEVEL_COMPONENT]].end == end:
+        if seq.bound[seq.levels[seq.search + i].component].end == end:
             return False
     return True
 
@@ -430,7 +407,7 @@ def bind(seq: cython.pointer(Sequence), component: int64_t, words: cython.pointe
 @cython.exceptval(check=False)
 def bind_slots(seq: cython.pointer(Sequence), component: int64_t, words: cython.pointer(cython.const[int64_t])) -> cython.void:
     n: int64_t = seq.rings[component].n_slots
-    first: int64_t = seq.components[component * COMPONENT_WORDS + FIRST_SLOT]
+    first: int64_t = seq.components[component].first_slot
     flags: cython.pointer(cython.const[uint8_t]) = cython.cast(cython.pointer(cython.const[uint8_t]), words + EVENT_HEADER + n)
     i: int64_t
     for i in range(n):
@@ -443,33 +420,33 @@ def bind_slots(seq: cython.pointer(Sequence), component: int64_t, words: cython.
 @cython.exceptval(check=False)
 def passes(machine: Machine, seq: cython.pointer(Sequence), level: int64_t) -> cython.int:
     """Can an alternative still be satisfied, after what is tested at this level? -1 if that cannot be known, for the machine's `reason`."""
-    row: cython.pointer(cython.const[int64_t]) = seq.levels + (seq.search + level) * LEVEL_WORDS
-    test: cython.pointer(cython.const[int64_t])
-    absence: cython.pointer(cython.const[int64_t])
+    row: cython.pointer(cython.const[LevelRow]) = seq.levels + seq.search + level
+    test: cython.pointer(cython.const[TestRow])
+    absence: cython.pointer(cython.const[AbsenceRow])
     mine: uint64_t
     i: int64_t
     outcome: cython.int
-    for i in range(row[LEVEL_N_TESTS]):
-        test = seq.tests + 2 * (row[LEVEL_TESTS] + i)
-        mine = seq.alive[level] if test[1] < 0 else seq.alive[level] & (cython.cast(uint64_t, 1) << test[1])
+    for i in range(row.n_tests):
+        test = seq.tests + row.first_test + i
+        mine = seq.alive[level] if test.alternative < 0 else seq.alive[level] & (cython.cast(uint64_t, 1) << test.alternative)
         if mine == 0:
             continue
-        outcome = holds(machine, seq, test[0])
+        outcome = holds(machine, seq, test.program)
         if outcome == NO:
             seq.alive[level] &= ~mine
             if seq.alive[level] == 0:
                 return 0
         elif outcome == FAILED:
             seq.failed[level] |= mine
-            seq.fault_program = test[0]
+            seq.fault_program = test.program
         elif outcome == STOPPED:
             return -1
-    for i in range(row[LEVEL_N_ABSENCES]):
-        absence = seq.absences + (row[LEVEL_ABSENCES] + i) * ABSENT_WORDS
+    for i in range(row.n_absences):
+        absence = seq.absences + row.first_absence + i
         mine = seq.alive[level]
-        if absence[ABSENT_ALTERNATIVE] >= 0:
-            mine &= cython.cast(uint64_t, 1) << absence[ABSENT_ALTERNATIVE]
-        if absence[ABSENT_BOUNDS] or mine == 0:
+        if absence.alternative >= 0:
+            mine &= cython.cast(uint64_t, 1) << absence.alternative
+        if absence.bounds or mine == 0:
             continue
         outcome = is_there(machine, seq, absence)
         if outcome == YES:
@@ -478,7 +455,7 @@ def passes(machine: Machine, seq: cython.pointer(Sequence), level: int64_t) -> c
                 return 0
         elif outcome == FAILED:
             seq.failed[level] |= mine
-            seq.fault_program = absence[ABSENT_PROGRAM]
+            seq.fault_program = absence.program
         elif outcome == STOPPED:
             return -1
     return 1
@@ -493,7 +470,7 @@ def holds(machine: Machine, seq: cython.pointer(Sequence), program: int64_t) -> 
     frame: cython.pointer(Frame) = cython.address(machine.frame)
     frame.slots = seq.values
     frame.slot_flags = seq.flags
-    if evaluate_one(cython.address(machine.code[5 * machine.program_rows[3 * program]]), 0, frame, machine.strings) < 0:
+    if evaluate_one(code_of(machine, program), 0, frame, machine.strings) < 0:
         machine.reason = Status.NO_MEMORY
         return STOPPED
     if frame.flags[0] != 0:
@@ -504,27 +481,27 @@ def holds(machine: Machine, seq: cython.pointer(Sequence), program: int64_t) -> 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def is_there(machine: Machine, seq: cython.pointer(Sequence), absence: cython.pointer(cython.const[int64_t])) -> cython.int:
+def is_there(machine: Machine, seq: cython.pointer(Sequence), absence: cython.pointer(cython.const[AbsenceRow])) -> cython.int:
     """Is an event of a negated component in the way? One that is makes up for others of which nobody knows."""
-    component: int64_t = absence[ABSENT_COMPONENT]
+    component: int64_t = absence.component
     ring: cython.pointer(Ring) = seq.rings + component
     number: int64_t = absent_from(seq, absence)
     words: cython.pointer(int64_t)
     outcome: cython.int
     found: cython.int = NO
     low: int64_t
-    if absence[ABSENT_SCOPE] == BEFORE:
-        low = window_begin(seq.bound[seq.levels[seq.search * LEVEL_WORDS + LEVEL_COMPONENT]].end, seq.within)
+    if absence.scope == BEFORE:
+        low = window_begin(seq.bound[seq.levels[seq.search].component].end, seq.within)
     else:
         low = seq.bound[component - 1].end
     while number >= ring.tail:
         words = event_at(ring, number)
-        if words[EVENT_END] < low or (words[EVENT_END] == low and absence[ABSENT_SCOPE] != BEFORE):
+        if words[EVENT_END] < low or (words[EVENT_END] == low and absence.scope != BEFORE):
             break
-        if absence[ABSENT_PROGRAM] < 0:
+        if absence.program < 0:
             return YES
         bind_slots(seq, component, words)
-        outcome = holds(machine, seq, absence[ABSENT_PROGRAM])
+        outcome = holds(machine, seq, absence.program)
         if outcome == YES or outcome == STOPPED:
             return outcome
         if outcome == FAILED:
@@ -554,7 +531,7 @@ def emit_match(machine: Machine, seq: cython.pointer(Sequence), level: int64_t) 
     if seq.program >= 0:
         frame.slots = seq.values
         frame.slot_flags = seq.flags
-        if evaluate_one(cython.address(machine.code[5 * machine.program_rows[3 * seq.program]]), 0, frame, machine.strings) < 0:
+        if evaluate_one(code_of(machine, seq.program), 0, frame, machine.strings) < 0:
             return Status.NO_MEMORY
         values = frame.values
         flags = frame.flags
@@ -590,7 +567,7 @@ def first_end(seq: cython.pointer(Sequence)) -> int64_t:
     end: int64_t = INT64_MAX
     i: int64_t
     for i in range(seq.n_positive):
-        end = min(end, seq.bound[seq.levels[(seq.search + i) * LEVEL_WORDS + LEVEL_COMPONENT]].end)
+        end = min(end, seq.bound[seq.levels[seq.search + i].component].end)
     return end
 
 
@@ -631,7 +608,7 @@ def match_node(machine: Machine, seq: cython.pointer(Sequence)) -> int64_t:
     node: int64_t = -1
     primitive: cython.bint
     for component in range(seq.n_components):
-        if seq.components[component * COMPONENT_WORDS + IS_NEGATED]:
+        if seq.components[component].is_negated:
             continue
         bound = seq.bound + component
         if bound.node < 0:
@@ -668,17 +645,17 @@ def unknown_node(machine: Machine, seq: cython.pointer(Sequence)) -> int64_t:
 @cython.exceptval(check=False)
 def read_slots(
     machine: Machine,
-    feed: cython.pointer(cython.const[int64_t]),
+    feed: cython.pointer(cython.const[FeedRow]),
     seq: cython.pointer(Sequence),
     row: int64_t,
     values: cython.pointer(int64_t),
     flags: cython.pointer(uint8_t),
 ) -> cython.void:
     """The values of a row that its component keeps. What could not be calculated is no value."""
-    columns: cython.pointer(cython.const[int64_t]) = seq.feed_columns + feed[FEED_COLUMNS]
+    columns: cython.pointer(cython.const[int64_t]) = seq.feed_columns + feed.first_column
     column: cython.pointer(Column)
     i: int64_t
-    for i in range(seq.components[feed[FEED_COMPONENT] * COMPONENT_WORDS + N_SLOTS]):
+    for i in range(seq.components[feed.component].n_slots):
         column = cython.address(machine.columns[columns[i]])
         values[i] = column.values[row]
         flags[i] = 0 if column.flags == cython.NULL else column.flags[row] != 0

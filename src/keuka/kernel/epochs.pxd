@@ -1,7 +1,7 @@
 # The functions of `epochs.py`.
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport int64_t, uint64_t
 
-from keuka.kernel.bytecode cimport Frame
+from keuka.kernel.bytecode cimport Frame, Instruction
 from keuka.kernel.instances cimport Pool
 from keuka.kernel.machine cimport SIGNALS_AFTER, Machine, Status, View
 
@@ -15,8 +15,8 @@ cdef Status probe_alone(Machine machine, int64_t state, Pool* pool, View* view, 
 cdef Status probe(Machine machine, int64_t state, Pool* pool, View* view, int64_t row, int64_t position) noexcept nogil
 cdef Status meet(Machine machine, int64_t state, Pool* pool, int64_t* words, View* view, int64_t row) noexcept nogil
 cdef Status follow_edge(Machine machine, int64_t program, View* view, int64_t row, const int64_t* words, Pool* pool, bint primitive, int64_t* node) noexcept nogil
-cdef Status emit(Machine machine, const int32_t* ins, Frame* frame, View* view, int64_t row, int64_t start, int64_t born, int64_t node) noexcept nogil
-cdef Status emit_row(Machine machine, const int32_t* ins, Frame* frame, int64_t start, int64_t end, int64_t node) noexcept nogil
+cdef Status emit(Machine machine, const Instruction* ins, Frame* frame, View* view, int64_t row, int64_t start, int64_t born, int64_t node) noexcept nogil
+cdef Status emit_row(Machine machine, const Instruction* ins, Frame* frame, int64_t start, int64_t end, int64_t node) noexcept nogil
 cdef Status add_instance(Machine machine, int64_t state, const int64_t* words) noexcept nogil
 cdef Status add_later(Machine machine, int64_t state, const int64_t* words) noexcept nogil
 cdef int64_t new_node(Machine machine, View* view, int64_t row, int64_t parent, int64_t tag, bint primitive) noexcept nogil

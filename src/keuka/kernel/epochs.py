@@ -14,6 +14,7 @@ from cython.cimports.keuka.kernel.bytecode import (
     JUMP_UNLESS,
     Column,
     Frame,
+    Instruction,
     canonical_double,
     evaluate_one,
 )
@@ -37,7 +38,8 @@ from cython.cimports.keuka.kernel.instances import (
     remove_instance,
     same_key,
 )
-from cython.cimports.keuka.kernel.machine import INSTANCES_A_PROGRAM, ROW_HANDLE, Machine, Result, Status, View, overflow
+from cython.cimports.keuka.kernel.machine import INSTANCES_A_PROGRAM, ROW_HANDLE, Machine, Result, Status, View, code_of, overflow
+from cython.cimports.keuka.kernel.rows import PRIMITIVE
 from cython.cimports.keuka.kernel.system import check_signals, seconds
 from cython.cimports.libc.stdint import INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
 from cython.cimports.libc.string import memcpy
@@ -93,7 +95,7 @@ def run_row(machine: Machine, group: int64_t, stream: int64_t, row: int64_t, fir
 def run_epoch(machine: Machine, group: int64_t) -> Status:
     """Several simultaneous events: each meets what was there before all of them."""
     live: cython.pointer(Buffer) = cython.address(machine.live[group])
-    first: int64_t = machine.group_rows[6 * group]
+    first: int64_t = machine.rows.group[group].first_port
     pool: cython.pointer(Pool)
     view: cython.pointer(View)
     owner: cython.pointer(cython.const[uint8_t])
@@ -120,12 +122,12 @@ def run_epoch(machine: Machine, group: int64_t) -> Status:
             status = meet_candidate(machine, state, pool, view, row)
             if status != Status.FINE:
                 return status
-    for p in range(first, first + machine.group_rows[6 * group + 1]):
-        view = cython.address(machine.streams[machine.group_ports[p]].view)
-        owner = machine.streams[machine.group_ports[p]].owner_data
+    for p in range(first, first + machine.rows.group[group].n_ports):
+        view = cython.address(machine.streams[machine.rows.group_port[p]].view)
+        owner = machine.streams[machine.rows.group_port[p]].owner_data
         for row in range(view.low, view.high):
             if machine.ports[p].data[row] and (owner == cython.NULL or owner[row] == machine.shard):
-                status = run_starts(machine, group, machine.group_ports[p], row)
+                status = run_starts(machine, group, machine.rows.group_port[p], row)
                 if status != Status.FINE:
                     return status
     return end_epoch(machine)
@@ -176,23 +178,23 @@ def run_starts(machine: Machine, group: int64_t, stream: int64_t, row: int64_t) 
     node: int64_t
     gate: cython.pointer(Column)
     status: Status
-    for i in range(machine.group_rows[6 * group + 4], machine.group_rows[6 * group + 4] + machine.group_rows[6 * group + 5]):
-        start = machine.group_starts[i]
-        if machine.start_rows[4 * start] != stream:
+    for i in range(machine.rows.group[group].first_start, machine.rows.group[group].first_start + machine.rows.group[group].n_starts):
+        start = machine.rows.group_start[i]
+        if machine.rows.start[start].stream != stream:
             continue
-        if machine.start_rows[4 * start + 1] >= 0:
-            gate = cython.address(machine.columns[machine.start_rows[4 * start + 1]])
+        if machine.rows.start[start].gate >= 0:
+            gate = cython.address(machine.columns[machine.rows.start[start].gate])
             if gate.values[row] == 0 or gate.flags[row] != 0:
                 continue
         node = -1
         status = follow_edge(
             machine,
-            machine.edge_rows[3 * machine.start_rows[4 * start + 2]],
+            machine.rows.edge[machine.rows.start[start].edge].program,
             cython.address(machine.streams[stream].view),
             row,
             cython.NULL,
             cython.NULL,
-            (machine.start_rows[4 * start + 3] & 1) != 0,
+            (machine.rows.start[start].reading & PRIMITIVE) != 0,
             cython.address(node),
         )
         if status != Status.FINE:
@@ -210,11 +212,11 @@ def has_key(machine: Machine, pool: cython.pointer(Pool), position: int64_t, has
     k: int64_t
     value: int64_t
     for k in range(pool.n_keys):
-        value = machine.columns[pool.keys[3 * k]].values[row]
-        if pool.keys[3 * k + 2]:
-            if canonical_double(value) != canonical_double(words[HEADER + pool.keys[3 * k + 1]]):
+        value = machine.columns[pool.keys[k].column].values[row]
+        if pool.keys[k].is_double:
+            if canonical_double(value) != canonical_double(words[HEADER + pool.keys[k].slot]):
                 return False
-        elif value != words[HEADER + pool.keys[3 * k + 1]]:
+        elif value != words[HEADER + pool.keys[k].slot]:
             return False
     return True
 
@@ -296,9 +298,9 @@ def meet(
     machine: Machine, state: int64_t, pool: cython.pointer(Pool), words: cython.pointer(int64_t), view: cython.pointer(View), row: int64_t
 ) -> Status:
     """Run the program of a state for one instance and one candidate; `affected` and `rebound` say what became of it."""
-    code: cython.pointer(cython.const[int32_t]) = cython.address(machine.code[5 * machine.program_rows[3 * pool.program]])
+    code: cython.pointer(cython.const[Instruction]) = code_of(machine, pool.program)
     frame: cython.pointer(Frame) = cython.address(machine.frame)
-    ins: cython.pointer(cython.const[int32_t])
+    ins: cython.pointer(cython.const[Instruction])
     pc: cython.int = 0
     edge: int64_t
     node: int64_t = -1
@@ -318,30 +320,32 @@ def meet(
         pc = evaluate_one(code, pc, frame, machine.strings)
         if pc < 0:
             return Status.NO_MEMORY
-        ins = code + 5 * pc
-        if ins[0] == JUMP_UNLESS:
-            if frame.flags[ins[2]] == IS_ERROR:
+        ins = code + pc
+        if ins.op == JUMP_UNLESS:
+            if frame.flags[ins.a] == IS_ERROR:
                 return overflow(machine, pool.program, view, row)
-            if frame.flags[ins[2]] != 0 or frame.values[ins[2]] == 0:
-                pc = ins[3]
+            if frame.flags[ins.a] != 0 or frame.values[ins.a] == 0:
+                pc = ins.b
                 continue
-        elif ins[0] == AFFECT:
+        elif ins.op == AFFECT:
             if machine.only_skip:
                 return Status.FINE
             machine.affected = True
             pool.n_affected += 1
-        elif ins[0] == FORWARD:
+        elif ins.op == FORWARD:
             pool.n_taken += 1
             edge = pool.first_edge
             while edge >= 0:
-                if machine.edge_rows[3 * edge + 1] == INT64_MIN or words[BORN] > machine.edge_rows[3 * edge + 1]:
-                    status = follow_edge(machine, machine.edge_rows[3 * edge], view, row, words, pool, pool.primitive, cython.address(node))
+                if machine.rows.edge[edge].since == INT64_MIN or words[BORN] > machine.rows.edge[edge].since:
+                    status = follow_edge(
+                        machine, machine.rows.edge[edge].program, view, row, words, pool, pool.primitive, cython.address(node)
+                    )
                     if status != Status.FINE:
                         return status
-                edge = machine.edge_rows[3 * edge + 2]
-        elif ins[0] == EMIT:
+                edge = machine.rows.edge[edge].next
+        elif ins.op == EMIT:
             if machine.track and node < 0:
-                node = new_node(machine, view, row, words[LINEAGE], ins[1], pool.primitive)
+                node = new_node(machine, view, row, words[LINEAGE], ins.dst, pool.primitive)
                 if node < 0:
                     return Status.NO_MEMORY
             status = emit(machine, ins, frame, view, row, words[START], words[BORN], node)
@@ -379,9 +383,9 @@ def follow_edge(
 
     `node` is that of the contributors, -1 as long as there is none.
     """
-    code: cython.pointer(cython.const[int32_t]) = cython.address(machine.code[5 * machine.program_rows[3 * program]])
+    code: cython.pointer(cython.const[Instruction]) = code_of(machine, program)
     frame: cython.pointer(Frame) = cython.address(machine.edge_frame)
-    ins: cython.pointer(cython.const[int32_t])
+    ins: cython.pointer(cython.const[Instruction])
     pc: cython.int = 0
     start: int64_t = view.starts[row]
     born: int64_t = view.ends[row]
@@ -404,21 +408,21 @@ def follow_edge(
         pc = evaluate_one(code, pc, frame, machine.strings)
         if pc < 0:
             return Status.NO_MEMORY
-        ins = code + 5 * pc
-        if ins[0] == JUMP_UNLESS:
-            if frame.flags[ins[2]] == IS_ERROR:
+        ins = code + pc
+        if ins.op == JUMP_UNLESS:
+            if frame.flags[ins.a] == IS_ERROR:
                 return overflow(machine, program, view, row)
-            if frame.flags[ins[2]] != 0 or frame.values[ins[2]] == 0:
-                pc = ins[3]
+            if frame.flags[ins.a] != 0 or frame.values[ins.a] == 0:
+                pc = ins.b
                 continue
-        elif ins[0] == EMIT:
+        elif ins.op == EMIT:
             if machine.track and node[0] < 0:
-                node[0] = new_node(machine, view, row, parent, ins[1], primitive)
+                node[0] = new_node(machine, view, row, parent, ins.dst, primitive)
                 if node[0] < 0:
                     return Status.NO_MEMORY
             status = emit(machine, ins, frame, view, row, start, born, node[0])
-            if status == Status.FINE and ins[2] >= 0:
-                status = add_instance(machine, ins[2], machine.image.data)
+            if status == Status.FINE and ins.a >= 0:
+                status = add_instance(machine, ins.a, machine.image.data)
             if status == Status.OVERFLOW:
                 return overflow(machine, program, view, row)
             if status != Status.FINE:
@@ -433,7 +437,7 @@ def follow_edge(
 @cython.exceptval(check=False)
 def emit(
     machine: Machine,
-    ins: cython.pointer(cython.const[int32_t]),
+    ins: cython.pointer(cython.const[Instruction]),
     frame: cython.pointer(Frame),
     view: cython.pointer(View),
     row: int64_t,
@@ -443,13 +447,13 @@ def emit(
 ) -> Status:
     """Bind the operands to a row of an output, or to the image of an instance."""
     i: int64_t
-    n: int64_t = ins[4]
+    n: int64_t = ins.c
     register: int32_t
-    operands: cython.pointer(cython.const[int32_t]) = cython.address(machine.operands[ins[3]])
+    operands: cython.pointer(cython.const[int32_t]) = cython.address(machine.rows.operand[ins.b])
     for i in range(n):
         if frame.flags[operands[i]] == IS_ERROR:
             return Status.OVERFLOW
-    if ins[2] < 0:
+    if ins.a < 0:
         return emit_row(machine, ins, frame, start, view.ends[row], node)
     words: cython.pointer(int64_t) = machine.image.data
     flags: cython.pointer(uint8_t) = cython.cast(cython.pointer(uint8_t), words + HEADER + n)
@@ -471,9 +475,14 @@ def emit(
 @cython.nogil
 @cython.exceptval(check=False)
 def emit_row(
-    machine: Machine, ins: cython.pointer(cython.const[int32_t]), frame: cython.pointer(Frame), start: int64_t, end: int64_t, node: int64_t
+    machine: Machine,
+    ins: cython.pointer(cython.const[Instruction]),
+    frame: cython.pointer(Frame),
+    start: int64_t,
+    end: int64_t,
+    node: int64_t,
 ) -> Status:
-    stream: int64_t = -1 - ins[2]
+    stream: int64_t = -1 - ins.a
     result: cython.pointer(Result) = cython.address(machine.streams[stream].result)
     i: int64_t
     register: int32_t
@@ -483,8 +492,8 @@ def emit_row(
         return Status.NO_MEMORY
     if machine.track and not push(cython.address(result.lineage), node):
         return Status.NO_MEMORY
-    for i in range(ins[4]):
-        register = machine.operands[ins[3] + i]
+    for i in range(ins.c):
+        register = machine.rows.operand[ins.b + i]
         if not push(cython.address(result.columns[i]), frame.values[register]):
             return Status.NO_MEMORY
         if not push_flag(cython.address(result.flags[i]), frame.flags[register]):

@@ -56,14 +56,14 @@ cpdef enum Function:
     DOUBLE_TO_DECIMAL = 35  # b: the scale of the result; half up on the shortest digits of the double, null beyond 18 digits
     WITHIN = 36           # a; null above b or below its opposite
 
-# Over n lanes, from UTC to a zone or back. `offsets` from bounds[0] to bounds[1] are those of the zone in the order of time: the second
+# Over n lanes, from UTC to a zone or back. `offsets` are those of the zone in the order of time: the second
 # since 1970 from which on it has one, times ZONE_STEP, plus the offset in seconds plus ZONE_STEP / 2.
 cpdef enum:
     ZONE_BITS = 18
     ZONE_STEP = 262144
 
 cdef void move_to_zone(
-    bint to_local, int64_t n, int64_t* dv, uint8_t* df, const int64_t* av, const uint8_t* af, const int64_t* offsets, const int64_t* bounds
+    bint to_local, int64_t n, int64_t* dv, uint8_t* df, const int64_t* av, const uint8_t* af, const int64_t* offsets, int64_t n_offsets
 ) noexcept nogil
 
 cdef int64_t power_of_ten(int64_t exponent) noexcept nogil

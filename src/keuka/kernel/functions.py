@@ -174,13 +174,13 @@ def time_of(count: int64_t, unit: int64_t, result: cython.pointer(int64_t), flag
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def offset_at(time: int64_t, offsets: cython.pointer(cython.const[int64_t]), bounds: cython.pointer(cython.const[int64_t])) -> int64_t:
+def offset_at(time: int64_t, offsets: cython.pointer(cython.const[int64_t]), n_offsets: int64_t) -> int64_t:
     """By how much the clocks of the zone are ahead of UTC, in microseconds."""
     seconds: int64_t = divide_down(time, _SECOND)
     if seconds >= _LAST_OFFSET:
         seconds -= (seconds - _LAST_OFFSET + _CYCLE) // _CYCLE * _CYCLE
-    low: int64_t = bounds[0]
-    high: int64_t = bounds[1]
+    low: int64_t = 0
+    high: int64_t = n_offsets
     middle: int64_t
     if low == high:
         return 0
@@ -205,7 +205,7 @@ def move_to_zone(
     av: cython.pointer(cython.const[int64_t]),
     af: cython.pointer(cython.const[uint8_t]),
     offsets: cython.pointer(cython.const[int64_t]),
-    bounds: cython.pointer(cython.const[int64_t]),
+    n_offsets: int64_t,
 ) -> cython.void:
     i: int64_t
     before: int64_t
@@ -217,13 +217,13 @@ def move_to_zone(
             continue
         local = av[i]
         if to_local:
-            if add_overflows(local, offset_at(local, offsets, bounds), dv + i):
+            if add_overflows(local, offset_at(local, offsets, n_offsets), dv + i):
                 df[i] = IS_NULL
             continue
-        before = offset_at(saturated(local, -_DAY), offsets, bounds)
-        after = offset_at(saturated(local, _DAY), offsets, bounds)
-        if offset_at(saturated(local, -before), offsets, bounds) != before:
-            if offset_at(saturated(local, -after), offsets, bounds) == after:
+        before = offset_at(saturated(local, -_DAY), offsets, n_offsets)
+        after = offset_at(saturated(local, _DAY), offsets, n_offsets)
+        if offset_at(saturated(local, -before), offsets, n_offsets) != before:
+            if offset_at(saturated(local, -after), offsets, n_offsets) == after:
                 before = after
         if sub_overflows(local, before, dv + i):
             df[i] = IS_NULL
@@ -945,7 +945,7 @@ def ask_patterns(
                     del unknown[pattern]
             except KeyboardInterrupt:
                 interrupted = True  # the kernel looks for signals itself, where it can stop
-            except Exception:
+            except Exception:  # of memory: a query whose pattern is no regular expression is refused before it runs
                 return False
         if interrupted:
             PyErr_SetInterrupt()

@@ -10,6 +10,7 @@ from cython.cimports.keuka.kernel.buffers import Buffer, grow
 from cython.cimports.keuka.kernel.epochs import run_epoch, run_row
 from cython.cimports.keuka.kernel.instances import Pool, Sieve, beyond, count_key, expire, home_of, is_sparse
 from cython.cimports.keuka.kernel.machine import AHEAD, LARGE, MOST_APART, Machine, Result, Status, View
+from cython.cimports.keuka.kernel.rows import GROUP
 from cython.cimports.keuka.kernel.sequences import run_sequence
 from cython.cimports.keuka.kernel.system import prefetch
 from cython.cimports.libc.stdint import int64_t, uint8_t, uint64_t
@@ -39,13 +40,13 @@ def run(machine: Machine, leader: Machine, shard: int64_t, upto: int64_t) -> Non
                 machine.streams[i].view = leader.streams[i].view
                 machine.streams[i].owner_data = leader.streams[i].owner_data
         for i in range(machine.n_columns):
-            if machine.column_rows[4 * i] >= 0 and machine.streams[machine.column_rows[4 * i]].view.is_source:
+            if machine.rows.column[i].stream >= 0 and machine.streams[machine.rows.column[i].stream].view.is_source:
                 machine.columns[i] = leader.columns[i]
         for i in range(machine.n_hashes):
-            if machine.hash_rows[4 * i] >= 0 and machine.streams[machine.hash_rows[4 * i]].view.is_source:
+            if machine.rows.hash[i].stream >= 0 and machine.streams[machine.rows.hash[i].stream].view.is_source:
                 machine.hashes[i].data = leader.hashes[i].data
-        for i in range(machine.n_ports):
-            if machine.streams[machine.group_ports[i]].view.is_source:
+        for i in range(machine.rows.n_ports):
+            if machine.streams[machine.rows.group_port[i]].view.is_source:
                 machine.ports[i].data = leader.ports[i].data
     machine.shard = shard
     machine.stop = False
@@ -74,7 +75,7 @@ def go_on(machine: Machine) -> None:
     machine.begin_counting()
     with cython.nogil:
         machine.touched.size = 0
-        result = cython.address(machine.streams[machine.sequences[machine.units[2 * machine.unit + 1]].stream].result)
+        result = cython.address(machine.streams[machine.sequences[machine.rows.unit[machine.unit].number].stream].result)
         result.starts.size = result.ends.size = result.lineage.size = 0
         for c in range(result.n_columns):
             result.columns[c].size = 0
@@ -94,7 +95,7 @@ def begin_groups(machine: Machine) -> Status:
     machine.frame.columns = machine.columns
     machine.edge_frame.columns = machine.columns
     for i in range(machine.n_hashes):
-        if machine.hash_rows[4 * i] >= 0 and (
+        if machine.rows.hash[i].stream >= 0 and (
             machine.hashes[i].sieve.stale or 8 * machine.hashes[i].sieve.n_keys > machine.hashes[i].sieve.n_cells
         ):
             if not count_keys(machine, i):
@@ -109,9 +110,9 @@ def run_units(machine: Machine) -> Status:
     """Everything from the unit at hand on."""
     number: int64_t
     status: Status
-    while machine.unit < machine.n_units:
-        number = machine.units[2 * machine.unit + 1]
-        if machine.units[2 * machine.unit] == 0:
+    while machine.unit < machine.rows.n_units:
+        number = machine.rows.unit[machine.unit].number
+        if machine.rows.unit[machine.unit].kind == GROUP:
             status = run_group(machine, number)
         else:
             if machine.n_shared_nodes < 0 and not machine.sequences[number].is_read:
@@ -128,8 +129,8 @@ def run_units(machine: Machine) -> Status:
 @cython.exceptval(check=False)
 def run_group(machine: Machine, g: int64_t) -> Status:
     i: int64_t
-    first: int64_t = machine.group_rows[6 * g]
-    n_ports: int64_t = machine.group_rows[6 * g + 1]
+    first: int64_t = machine.rows.group[g].first_port
+    n_ports: int64_t = machine.rows.group[g].n_ports
     n_rows: int64_t = 0
     state: int64_t
     stream: int64_t
@@ -137,7 +138,7 @@ def run_group(machine: Machine, g: int64_t) -> Status:
     sieve: cython.pointer(Sieve)
     status: Status
     for i in range(first, first + n_ports):
-        stream = machine.group_ports[i]
+        stream = machine.rows.group_port[i]
         machine.streams[stream].view.low = machine.streams[stream].view.high = 0
         if not machine.streams[stream].view.is_source:
             status = take_result(machine, stream)
@@ -202,18 +203,18 @@ def count_keys(machine: Machine, which: int64_t) -> cython.bint:
 @cython.exceptval(check=False)
 def place_hashes(machine: Machine, group: int64_t) -> cython.pointer(Sieve):
     """Every state the hashes of its candidates. If all states of the group look for the same key, its sieve comes back."""
-    first: int64_t = machine.group_rows[6 * group + 2]
-    n: int64_t = machine.group_rows[6 * group + 3]
+    first: int64_t = machine.rows.group[group].first_state
+    n: int64_t = machine.rows.group[group].n_states
     i: int64_t
     which: int64_t
     same: cython.bint = n > 0
     pool: cython.pointer(Pool)
     for i in range(first, first + n):
-        pool = cython.address(machine.pools[machine.group_states[i]])
-        which = machine.state_rows[11 * machine.group_states[i] + 2]
+        pool = cython.address(machine.pools[machine.rows.group_state[i]])
+        which = machine.rows.state[machine.rows.group_state[i]].hash
         pool.hashes = machine.hashes[which].data
-        same = same and which == machine.state_rows[11 * machine.group_states[first] + 2]
-    return cython.address(machine.hashes[machine.state_rows[11 * machine.group_states[first] + 2]].sieve) if same else cython.NULL
+        same = same and which == machine.rows.state[machine.rows.group_state[first]].hash
+    return cython.address(machine.hashes[machine.rows.state[machine.rows.group_state[first]].hash].sieve) if same else cython.NULL
 
 
 @cython.cfunc
@@ -221,7 +222,7 @@ def place_hashes(machine: Machine, group: int64_t) -> cython.pointer(Sieve):
 @cython.exceptval(check=False)
 def run_one_port(machine: Machine, group: int64_t, port: int64_t, sieve: cython.pointer(Sieve)) -> Status:
     """With one stream there is nothing to merge, and in most epochs nothing happens."""
-    stream: int64_t = machine.group_ports[port]
+    stream: int64_t = machine.rows.group_port[port]
     fires: cython.pointer(cython.const[uint8_t]) = machine.ports[port].data
     owner: cython.pointer(cython.const[uint8_t]) = machine.streams[stream].owner_data
     hashes: cython.pointer(cython.const[int64_t]) = cython.NULL
@@ -242,7 +243,7 @@ def run_one_port(machine: Machine, group: int64_t, port: int64_t, sieve: cython.
     for i in range(live.size):
         large = large or machine.pools[live.data[i]].n_used > LARGE
     if sieve != cython.NULL:
-        hashes = machine.pools[machine.group_states[machine.group_rows[6 * group + 2]]].hashes
+        hashes = machine.pools[machine.rows.group_state[machine.rows.group[group].first_state]].hashes
     if owner != cython.NULL:
         # A list of its rows costs a machine a nanosecond a row; asking each row cost five, because no processor can guess the answer.
         if not grow(cython.address(machine.own_rows), n + 1):
@@ -359,8 +360,8 @@ def are_apart(machine: Machine, live: cython.pointer(Buffer), rows: cython.point
 @cython.exceptval(check=False)
 def run_ports(machine: Machine, group: int64_t) -> Status:
     """Merge the streams of a group by the ends of their rows."""
-    first: int64_t = machine.group_rows[6 * group]
-    last: int64_t = first + machine.group_rows[6 * group + 1]
+    first: int64_t = machine.rows.group[group].first_port
+    last: int64_t = first + machine.rows.group[group].n_ports
     p: int64_t
     n: int64_t
     only: int64_t
@@ -374,7 +375,7 @@ def run_ports(machine: Machine, group: int64_t) -> Status:
         any_left = False
         tick = 0
         for p in range(first, last):
-            view = cython.address(machine.streams[machine.group_ports[p]].view)
+            view = cython.address(machine.streams[machine.rows.group_port[p]].view)
             view.low = view.high
             if view.low < view.n_rows:
                 if not any_left or view.ends[view.low] < tick:
@@ -385,14 +386,14 @@ def run_ports(machine: Machine, group: int64_t) -> Status:
         n = 0
         only = first
         for p in range(first, last):
-            view = cython.address(machine.streams[machine.group_ports[p]].view)
+            view = cython.address(machine.streams[machine.rows.group_port[p]].view)
             while view.high < view.n_rows and view.ends[view.high] == tick:
                 view.high += 1
                 n += 1
                 only = p
         machine.now = tick
         if n == 1:
-            stream = machine.group_ports[only]
+            stream = machine.rows.group_port[only]
             row = machine.streams[stream].view.low
             status = Status.FINE
             if machine.streams[stream].owner_data == cython.NULL or machine.streams[stream].owner_data[row] == machine.shard:

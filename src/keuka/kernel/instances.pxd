@@ -1,6 +1,8 @@
 # The instances of one state, by key: those of one key lie next to each other. What runs per event is inline here.
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
 
+from keuka.kernel.rows cimport KeyRow
+
 # Words of an instance: header, then its slots, then one flag byte per slot.
 cpdef enum:
     START = 0    # start tick
@@ -33,7 +35,7 @@ cdef struct Pool:
     int64_t first_edge
     int64_t n_slots
     int64_t n_keys
-    const int64_t* keys   # (n_keys * 3,) rows (column, slot, is it a double?) of the forest
+    const KeyRow* keys    # (n_keys,)
     int64_t window        # a candidate with a larger DUR can lead to no result
     int64_t width         # words per instance
     bint carries          # is a slot a row handle?

@@ -43,10 +43,10 @@ def key_of_instance(
     k: int64_t
     value: int64_t
     for k in range(pool.n_keys):
-        if flags[pool.keys[3 * k + 1]] != 0:
+        if flags[pool.keys[k].slot] != 0:
             return False
-        value = words[HEADER + pool.keys[3 * k + 1]]
-        if pool.keys[3 * k + 2]:
+        value = words[HEADER + pool.keys[k].slot]
+        if pool.keys[k].is_double:
             value = canonical_double(value)
         h = mix(h, value)
     hash_[0] = h | 1
@@ -64,11 +64,11 @@ def same_key(
     k: int64_t
     slot: int64_t
     for k in range(pool.n_keys):
-        slot = pool.keys[3 * k + 1]
+        slot = pool.keys[k].slot
         if flags[slot] != 0:
             return False
         slot += HEADER
-        if pool.keys[3 * k + 2]:
+        if pool.keys[k].is_double:
             if canonical_double(words[slot]) != canonical_double(other[slot]):
                 return False
         elif words[slot] != other[slot]:

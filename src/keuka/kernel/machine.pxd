@@ -1,9 +1,10 @@
-# The data dictionary of a running machine. The static arrays are described in forest.py; here is what moves.
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+# The data dictionary of a running machine: what moves. The static arrays are described in rows.pxd.
+from libc.stdint cimport int64_t, uint8_t
 
-from keuka.kernel.bytecode cimport CHUNK, Column, Frame
+from keuka.kernel.bytecode cimport CHUNK, Column, Frame, Instruction
 from keuka.kernel.buffers cimport Buffer, Flags
 from keuka.kernel.instances cimport Pool, Sieve
+from keuka.kernel.rows cimport Rows
 from keuka.kernel.stacks cimport Sequence
 from keuka.kernel.strings cimport StringTable
 
@@ -73,41 +74,9 @@ cdef struct Fault:        # where an overflow happened
 cdef class Machine:
     cdef readonly object forest
     cdef readonly StringTable strings
-    cdef int64_t version
     cdef list bound               # of the batch, kept alive while it runs
-    # The forest's rows, and how they hang together.
-    cdef const int64_t[::1] stream_rows    # 4 words each
-    cdef const int64_t[::1] column_rows    # 4
-    cdef const int64_t[::1] hash_rows      # 4
-    cdef const int64_t[::1] state_rows     # 11
-    cdef const int64_t[::1] edge_rows      # 3
-    cdef const int64_t[::1] start_rows     # 4
-    cdef const int64_t[::1] program_rows   # 3
-    cdef const int64_t[::1] hash_keys      # 2
-    cdef const int64_t[::1] keys           # 3
-    cdef const int64_t[::1] slot_types
-    cdef const int64_t[::1] constants
-    cdef const int64_t[::1] set_bounds
-    cdef const int64_t[::1] set_values
-    cdef const int32_t[::1] code           # 5
-    cdef const int32_t[::1] operands
-    cdef const int64_t[::1] group_rows     # 6
-    cdef const int64_t[::1] group_ports
-    cdef const int64_t[::1] group_states
-    cdef const int64_t[::1] group_starts
-    cdef const int64_t[::1] given_first    # (n_streams + 1,) into given_columns: what comes with the rows of a stream
-    cdef const int64_t[::1] given_columns
-    cdef const int64_t[::1] derived_first  # (n_streams + 1,) into derived_columns
-    cdef const int64_t[::1] derived_columns
-    cdef const int64_t[::1] hash_first     # (n_streams + 1,) into hashes_of
-    cdef const int64_t[::1] hashes_of
-    cdef const int64_t[::1] port_first     # (n_streams + 1,) into ports_of
-    cdef const int64_t[::1] ports_of       # places in group_ports
-    cdef const int64_t[::1] port_group     # by place in group_ports
-    cdef const int64_t[::1] units          # 2: groups (0, number) and sequences (1, number) in the order they run
-    cdef int64_t n_groups
-    cdef int64_t n_ports
-    cdef int64_t n_units
+    cdef Rows rows                     # the static arrays of the forest
+    cdef int64_t version               # of the forest, that was taken over
     # By number of the forest; these arrays only grow.
     cdef int64_t n_streams
     cdef int64_t n_columns
@@ -174,7 +143,6 @@ cdef class Machine:
     cdef Fault fault
 
     cdef follow(self)
-    cdef place_arrays(self)
     cdef grow_arrays(self)
     cdef place_pools(self)
     cdef place_sequences(self)
@@ -185,6 +153,9 @@ cdef class Machine:
     cdef void begin_counting(self) noexcept
     cdef void end_counting(self) noexcept
     cdef void reset(self) noexcept nogil
+
+cdef inline const Instruction* code_of(Machine machine, int64_t program) noexcept nogil:
+    return &machine.rows.code[machine.rows.program[program].first_instruction]
 
 cdef inline Status overflow(Machine machine, int64_t program, const View* view, int64_t row) noexcept nogil:
     machine.fault = Fault(program=program, stream=view.number, row=row, tick=view.ends[row])

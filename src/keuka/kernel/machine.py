@@ -12,12 +12,21 @@ from cython.cimports.keuka.kernel.allocation import release, room, set_room, was
 from cython.cimports.keuka.kernel.buffers import copy_flags, copy_words, grow, push
 from cython.cimports.keuka.kernel.construction import has_first, next_deadline
 from cython.cimports.keuka.kernel.instances import HEADER, Entry, clear
+from cython.cimports.keuka.kernel.rows import (
+    BY_HISTORY,
+    OUTPUT,
+    PRIMITIVE,
+    SOURCE,
+    AbsenceRow,
+    ComponentRow,
+    FeedRow,
+    LevelRow,
+    StateRow,
+    TestRow,
+)
 from cython.cimports.keuka.kernel.stacks import (
-    COMPONENT_WORDS,
     EVENT_END,
     EVENT_HEADER,
-    KEPT_FOR,
-    N_SLOTS,
     Bound,
     PortRows,
     Ring,
@@ -153,9 +162,9 @@ class Machine:
         """Take over what was loaded and unloaded. Only between batches."""
         if self.version == self.forest.version:
             return
+        self.rows = self.forest.rows()
         self.held = -1
         self.has_more = False
-        self.place_arrays()
         self.grow_arrays()
         self.place_pools()
         self.place_sequences()
@@ -170,60 +179,15 @@ class Machine:
         while self.times.size < self.nodes.size // 3 * 2 and self.by_history:
             self.times.data[self.times.size] = 1 - self.times.size % 2  # 1, 0: no primitive event
             self.times.size += 1
-        self.version = self.forest.version
-
-    @cython.cfunc
-    def place_arrays(self):
-        forest = self.forest
-        n_streams: int64_t = forest.stream.size
-        groups, ports, states, starts = forest.group_arrays()
-        self.n_groups = len(groups) - 1
-        self.n_ports = len(ports) - 1
-        by_stream = []
-        column, hash_ = forest.column.rows[: forest.column.size], forest.hash.rows[: forest.hash.size]
-        derived = np.flatnonzero((column[:, 0] >= 0) & (column[:, 1] >= 0))
-        hashes = np.flatnonzero(hash_[:, 0] >= 0)
-        given = np.flatnonzero((column[:, 0] >= 0) & (column[:, 1] < 0))
-        for numbers, streams in (
-            (given, column[given, 0]),
-            (derived, column[derived, 0]),
-            (hashes, hash_[hashes, 0]),
-            (np.arange(self.n_ports), ports[: self.n_ports]),
-        ):
-            order = np.argsort(streams, kind="stable")
-            by_stream += [np.searchsorted(streams[order], np.arange(n_streams + 1)), np.append(numbers[order], 0)]
-        units = forest.unit_array()
-        self.n_units = len(units) - 1
-        self.units = np.ascontiguousarray(units, np.int64).reshape(-1)
-        of_port = np.append(np.repeat(np.arange(self.n_groups), groups[: self.n_groups, 1]), 0)
-        arenas = (
-            forest.stream, forest.column, forest.hash, forest.state, forest.edge, forest.start, forest.program, forest.hash_key,
-            forest.key, forest.slot_type, forest.constant, forest.set_bounds, forest.set_values,
-        )  # fmt: skip
-        (
-            self.stream_rows, self.column_rows, self.hash_rows, self.state_rows, self.edge_rows, self.start_rows, self.program_rows,
-            self.hash_keys, self.keys, self.slot_types, self.constants, self.set_bounds, self.set_values,
-        ) = [arena.rows.reshape(-1) for arena in arenas]  # fmt: skip
-        flat = [np.ascontiguousarray(x, np.int64).reshape(-1) for x in (groups, ports, states, starts, *by_stream, of_port)]
-        self.group_rows, self.group_ports, self.group_states, self.group_starts = flat[:4]
-        self.given_first, self.given_columns, self.derived_first, self.derived_columns = flat[4:8]
-        self.hash_first, self.hashes_of, self.port_first, self.ports_of, self.port_group = flat[8:]
-        self.code = forest.code.rows.reshape(-1)
-        self.operands = forest.operand.rows
-        self.frame.constants = cython.address(self.constants[0])
-        self.frame.sets.bounds = cython.address(self.set_bounds[0])
-        self.frame.sets.values = cython.address(self.set_values[0])
-        self.edge_frame.constants = self.wide.constants = self.frame.constants
-        self.edge_frame.sets = self.wide.sets = self.frame.sets
+        self.version = self.rows.version
 
     @cython.cfunc
     def grow_arrays(self):
         """Room for every number of the forest."""
-        forest = self.forest
-        n_streams: int64_t = forest.stream.size
-        n_columns: int64_t = forest.column.size
-        n_hashes: int64_t = forest.hash.size
-        n_states: int64_t = forest.state.size
+        n_streams: int64_t = self.rows.n_streams
+        n_columns: int64_t = self.rows.n_columns
+        n_hashes: int64_t = self.rows.n_hashes
+        n_states: int64_t = self.rows.n_states
         memory: cython.p_void
         if n_streams > self.n_streams or self.streams == cython.NULL:
             memory = enlarged(self.streams, self.n_streams, n_streams, cython.sizeof(StreamPart))
@@ -243,14 +207,14 @@ class Machine:
             memory = enlarged(self.pools, self.n_states, n_states, cython.sizeof(Pool))
             self.pools = cython.cast(cython.pointer(Pool), memory)
             self.n_states = n_states
-        if self.n_groups > self.n_allocated_groups or self.live == cython.NULL:
-            memory = enlarged(self.live, self.n_allocated_groups, self.n_groups, cython.sizeof(Buffer))
+        if self.rows.n_groups > self.n_allocated_groups or self.live == cython.NULL:
+            memory = enlarged(self.live, self.n_allocated_groups, self.rows.n_groups, cython.sizeof(Buffer))
             self.live = cython.cast(cython.pointer(Buffer), memory)
-            self.n_allocated_groups = self.n_groups
-        if self.n_ports > self.n_allocated_ports or self.ports == cython.NULL:
-            memory = enlarged(self.ports, self.n_allocated_ports, self.n_ports, cython.sizeof(PortPart))
+            self.n_allocated_groups = self.rows.n_groups
+        if self.rows.n_ports > self.n_allocated_ports or self.ports == cython.NULL:
+            memory = enlarged(self.ports, self.n_allocated_ports, self.rows.n_ports, cython.sizeof(PortPart))
             self.ports = cython.cast(cython.pointer(PortPart), memory)
-            self.n_allocated_ports = self.n_ports
+            self.n_allocated_ports = self.rows.n_ports
 
     @cython.cfunc
     def place_pools(self):
@@ -260,30 +224,30 @@ class Machine:
         s: int64_t
         c: int64_t
         widest: int64_t = 1
-        row: cython.pointer(cython.const[int64_t])
+        row: cython.pointer(cython.const[StateRow])
         pool: cython.pointer(Pool)
         for i in range(self.n_states):
-            row = cython.address(self.state_rows[11 * i])
+            row = cython.address(self.rows.state[i])
             pool = cython.address(self.pools[i])
             pool.listed = False
             pool.sieve = cython.NULL  # the array may have moved
-            if i >= self.forest.state.size or row[0] < 0:
+            if row.stream < 0:
                 clear(pool)
                 pool.serial = 0
                 continue
-            if pool.serial != row[9]:
+            if pool.serial != row.serial:
                 clear(pool)
-                pool.serial = row[9]
+                pool.serial = row.serial
                 pool.most_live = pool.n_tested = pool.n_affected = pool.n_taken = 0
                 pool.swept_at = self.now
-            pool.stream, pool.program, pool.n_slots = row[0], row[1], row[3]
-            pool.n_keys, pool.window, pool.first_edge = row[6], row[7], row[8]
-            pool.primitive = (row[10] & 1) != 0
-            pool.by_history = (row[10] & 2) != 0
-            pool.sieve = cython.address(self.hashes[row[2]].sieve)
+            pool.stream, pool.program, pool.n_slots = row.stream, row.program, row.n_slots
+            pool.n_keys, pool.window, pool.first_edge = row.n_keys, row.window, row.first_edge
+            pool.primitive = (row.reading & PRIMITIVE) != 0
+            pool.by_history = (row.reading & BY_HISTORY) != 0
+            pool.sieve = cython.address(self.hashes[row.hash].sieve)
             pool.sieve.stale = True
-            pool.keys = cython.address(self.keys[3 * row[5]])
-            pool.slot_types = cython.address(self.slot_types[row[4]])
+            pool.keys = cython.address(self.rows.key[row.first_key])
+            pool.slot_types = cython.address(self.rows.slot_type[row.first_slot])
             pool.carries = False
             for c in range(pool.n_slots):
                 pool.carries = pool.carries or pool.slot_types[c] == ROW_HANDLE
@@ -291,18 +255,18 @@ class Machine:
             widest = max(widest, pool.width)
         if not grow(cython.address(self.image), widest):
             raise MemoryError("no memory for the automata")
-        for g in range(self.n_groups):
+        for g in range(self.rows.n_groups):
             self.live[g].size = 0
-            for i in range(self.group_rows[6 * g + 2], self.group_rows[6 * g + 2] + self.group_rows[6 * g + 3]):
-                s = self.group_states[i]
+            for i in range(self.rows.group[g].first_state, self.rows.group[g].first_state + self.rows.group[g].n_states):
+                s = self.rows.group_state[i]
                 self.pools[s].group = g
                 if self.pools[s].n_live > 0:
                     self.pools[s].listed = True
                     if not push(cython.address(self.live[g]), s):
                         raise MemoryError("no memory for the automata")
-        for i in range(self.forest.stream.size):
+        for i in range(self.rows.n_streams):
             self.streams[i].view.number = i
-            self.streams[i].view.is_source = self.stream_rows[4 * i] == 0
+            self.streams[i].view.is_source = self.rows.stream[i].kind == SOURCE
             self.streams[i].view.n_rows = 0
             self.place_result(i)
         self.reset()
@@ -332,18 +296,23 @@ class Machine:
         """An array each for what runs of a new sequence, and pointers into what does not change."""
         seq: cython.pointer(Sequence) = cython.address(self.sequences[number])
         arrays = self.forest.sequences[number]
-        word: int64_t[::1]
+        components: cython.const[ComponentRow][::1] = arrays.components
+        feeds: cython.const[FeedRow][::1] = arrays.feeds
+        levels: cython.const[LevelRow][::1] = arrays.levels
+        tests: cython.const[TestRow][::1] = arrays.tests
+        absences: cython.const[AbsenceRow][::1] = arrays.absences
+        words: cython.const[int64_t][::1]
         i: int64_t
-        words = [
-            arrays.components, arrays.feeds, arrays.feed_columns, arrays.levels, arrays.tests, arrays.absences, arrays.items, arrays.ports,
-            arrays.slot_types,
-        ]  # fmt: skip
-        pointers: cython.pointer(cython.const[int64_t])[9]
-        for i in range(9):
-            word = words[i]
-            pointers[i] = cython.address(word[0])
-        seq.components, seq.feeds, seq.feed_columns, seq.levels = pointers[0], pointers[1], pointers[2], pointers[3]
-        seq.tests, seq.absences, seq.items, seq.ports, seq.slot_types = pointers[4], pointers[5], pointers[6], pointers[7], pointers[8]
+        seq.components, seq.feeds = cython.address(components[0]), cython.address(feeds[0])
+        seq.levels, seq.tests, seq.absences = cython.address(levels[0]), cython.address(tests[0]), cython.address(absences[0])
+        words = arrays.feed_columns
+        seq.feed_columns = cython.address(words[0])
+        words = arrays.items
+        seq.items = cython.address(words[0])
+        words = arrays.ports
+        seq.ports = cython.address(words[0])
+        words = arrays.slot_types
+        seq.slot_types = cython.address(words[0])
         seq.stream, seq.within, seq.settings, seq.n_alternatives = arrays.stream, arrays.within, arrays.settings, arrays.n_alternatives
         seq.key_type, seq.key_is_double, seq.program, seq.n_items = arrays.key_type, arrays.key_type == 2, arrays.program, arrays.n_items
         seq.n_components, seq.n_positive, seq.n_ports = arrays.n_components, arrays.n_positive, arrays.n_ports
@@ -370,7 +339,7 @@ class Machine:
         seq.keys.width = 2 + seq.n_components
         for i in range(seq.n_components):
             seq.shared[i] = seq.nothing[i] = -1
-            seq.rings[i].n_slots = seq.components[i * COMPONENT_WORDS + N_SLOTS]
+            seq.rings[i].n_slots = seq.components[i].n_slots
             seq.rings[i].width = EVENT_HEADER + seq.rings[i].n_slots + (seq.rings[i].n_slots + 7) // 8
         for i in range(seq.n_slots):
             seq.carries = seq.carries or seq.slot_types[i] == ROW_HANDLE
@@ -383,13 +352,13 @@ class Machine:
         A sequence reserves rows in all buffers at once and looks at the capacity of one, so none may be left of another operator.
         """
         result: cython.pointer(Result) = cython.address(self.streams[stream].result)
-        serial: int64_t = self.stream_rows[4 * stream + 3] if self.stream_rows[4 * stream] == 1 else 0
+        serial: int64_t = self.rows.stream[stream].serial if self.rows.stream[stream].kind == OUTPUT else 0
         if result.serial == serial:
             return
         free_result(result)
         if serial == 0:
             return
-        result.n_columns = self.stream_rows[4 * stream + 1]
+        result.n_columns = self.rows.stream[stream].n_columns
         result.columns = cython.cast(cython.pointer(Buffer), calloc(result.n_columns + 1, cython.sizeof(Buffer)))
         result.flags = cython.cast(cython.pointer(Flags), calloc(result.n_columns + 1, cython.sizeof(Flags)))
         if result.columns == cython.NULL or result.flags == cython.NULL:
@@ -398,12 +367,13 @@ class Machine:
 
     @cython.cfunc
     def reserve_registers(self):
-        programs = self.forest.program.rows[: self.forest.program.size]
-        used = programs[programs[:, 0] >= 0]
-        column = self.forest.column.rows[: self.forest.column.size]
-        wide = column[(column[:, 0] >= 0) & (column[:, 1] >= 0), 1]
-        n_registers: int64_t = int(used[:, 2].max(initial=1))
-        n_wide: int64_t = int(programs[wide, 2].max(initial=1))
+        n_registers: int64_t = self.rows.n_registers
+        n_wide: int64_t = self.rows.n_wide
+        self.frame.constants = cython.address(self.rows.constant[0])
+        self.frame.sets.rows = cython.address(self.rows.set[0])
+        self.frame.sets.values = cython.address(self.rows.set_value[0])
+        self.edge_frame.constants = self.wide.constants = self.frame.constants
+        self.edge_frame.sets = self.wide.sets = self.frame.sets
         if n_registers > self.n_registers:
             for one in (1, 2):
                 frame: cython.pointer(Frame) = cython.address(self.frame) if one == 1 else cython.address(self.edge_frame)
@@ -481,7 +451,7 @@ class Machine:
 
         The rows of `words` are the starts, the ends and the columns.
         """
-        if not 0 <= stream < self.n_streams or self.stream_rows[4 * stream] != 1:
+        if not 0 <= stream < self.n_streams or self.rows.stream[stream].kind != OUTPUT:
             raise IndexError("there is no such output")
         result: cython.pointer(Result) = cython.address(self.streams[stream].result)
         n: int64_t = result.ends.size
@@ -499,7 +469,7 @@ class Machine:
 
     def is_in_order(self, stream: int64_t) -> bool:
         """Is the output of an operator in the order of end, and of start for equal ends? Sequences only keep the order of end."""
-        if not 0 <= stream < self.n_streams or self.stream_rows[4 * stream] != 1:
+        if not 0 <= stream < self.n_streams or self.rows.stream[stream].kind != OUTPUT:
             raise IndexError("there is no such output")
         if stream in self.forest.combined:
             return True
@@ -569,7 +539,7 @@ class Machine:
                 return True
             for c in range(seq.n_components):
                 ring = seq.rings + c
-                kept_for = seq.components[c * COMPONENT_WORDS + KEPT_FOR]
+                kept_for = seq.components[c].kept_for
                 if ring.tail < ring.head and is_past(event_at(ring, ring.tail)[EVENT_END], now, kept_for):
                     return True
         return False

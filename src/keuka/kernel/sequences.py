@@ -19,27 +19,14 @@ from cython.cimports.keuka.kernel.construction import (
     search,
 )
 from cython.cimports.keuka.kernel.machine import AHEAD, LARGE, ROW_HANDLE, Machine, Status, View
+from cython.cimports.keuka.kernel.rows import ComponentRow, FeedRow
 from cython.cimports.keuka.kernel.stacks import (
-    COMPONENT_WORDS,
     EVENT_END,
     EVENT_HEADER,
     EVENT_NODE,
     EVENT_START,
     EVENT_TAG,
-    FEED_COMPONENT,
-    FEED_GATE,
-    FEED_HASH,
-    FEED_KEY,
-    FEED_PORT,
-    FEED_PRIMITIVE,
-    FEED_STREAM,
-    FEED_TAG,
-    FEED_WORDS,
-    FIRST_ONLY,
-    FIRST_SLOT,
-    IS_KEYED,
     ORDERED,
-    POSITIVE_BEFORE,
     RIPS,
     UNKNOWN,
     WAITS,
@@ -139,7 +126,7 @@ def select_rows(machine: Machine, seq: cython.pointer(Sequence), port: int64_t) 
     view: cython.pointer(View) = cython.address(machine.streams[seq.ports[port]].view)
     owner: cython.pointer(cython.const[uint8_t]) = machine.streams[seq.ports[port]].owner_data
     found: cython.pointer(PortRows) = seq.port_rows + port
-    feed: cython.pointer(cython.const[int64_t])
+    feed: cython.pointer(cython.const[FeedRow])
     gate: cython.pointer(Column)
     n: int64_t = view.n_rows
     k: int64_t = 0
@@ -154,14 +141,14 @@ def select_rows(machine: Machine, seq: cython.pointer(Sequence), port: int64_t) 
     masks = cython.cast(cython.pointer(uint64_t), seq.masks.data)
     memset(masks, 0, n * 8)
     for f in range(seq.n_feeds):
-        feed = seq.feeds + f * FEED_WORDS
-        if feed[FEED_PORT] != port:
+        feed = seq.feeds + f
+        if feed.port != port:
             continue
-        if feed[FEED_GATE] < 0:
+        if feed.gate < 0:
             for row in range(n):
                 masks[row] |= cython.cast(uint64_t, 1) << f
         else:
-            gate = cython.address(machine.columns[feed[FEED_GATE]])
+            gate = cython.address(machine.columns[feed.gate])
             for row in range(n):
                 masks[row] |= cython.cast(uint64_t, (gate.values[row] != 0) & (gate.flags[row] == 0)) << f
     for row in range(n):
@@ -247,11 +234,11 @@ def fetch_ahead(machine: Machine, seq: cython.pointer(Sequence), port: int64_t) 
     found: cython.pointer(PortRows) = seq.port_rows + port
     later: int64_t = found.low + AHEAD
     hash_: uint64_t
-    feed: cython.pointer(cython.const[int64_t])
+    feed: cython.pointer(cython.const[FeedRow])
     if later < found.n:
-        feed = seq.feeds + highest_bit(found.masks.data[later]) * FEED_WORDS
-        if feed[FEED_KEY] >= 0:
-            hash_ = machine.hashes[feed[FEED_HASH]].data[found.rows.data[later]]
+        feed = seq.feeds + highest_bit(found.masks.data[later])
+        if feed.key >= 0:
+            hash_ = machine.hashes[feed.hash].data[found.rows.data[later]]
             prefetch(seq.keys.entries + cython.cast(int64_t, hash_ >> seq.keys.shift) * seq.keys.width)
 
 
@@ -275,7 +262,7 @@ def take_events(machine: Machine, seq: cython.pointer(Sequence)) -> Status:
         else:
             while seq.at_feed > 0:
                 feed = seq.at_feed - 1
-                found = seq.port_rows + seq.feeds[feed * FEED_WORDS + FEED_PORT]
+                found = seq.port_rows + seq.feeds[feed].port
                 while found.low + seq.at_row < found.high:
                     k = found.low + seq.at_row
                     seq.at_row += 1
@@ -297,20 +284,20 @@ def take_events(machine: Machine, seq: cython.pointer(Sequence)) -> Status:
 @cython.exceptval(check=False)
 def take_event(machine: Machine, seq: cython.pointer(Sequence), number: int64_t, row: int64_t) -> Status:
     """One event of a component: it begins a search, or is stacked."""
-    feed: cython.pointer(cython.const[int64_t]) = seq.feeds + number * FEED_WORDS
-    component: int64_t = feed[FEED_COMPONENT]
+    feed: cython.pointer(cython.const[FeedRow]) = seq.feeds + number
+    component: int64_t = feed.component
     tops: cython.pointer(int64_t) = seq.shared
     hash_: uint64_t = 0
     key: int64_t = 0
-    if feed[FEED_KEY] >= 0:
-        hash_ = machine.hashes[feed[FEED_HASH]].data[row]
+    if feed.key >= 0:
+        hash_ = machine.hashes[feed.hash].data[row]
         if hash_ == 0:
             # Null equals nothing: neither another event of a match, nor one that is in the way.
-            if seq.components[component * COMPONENT_WORDS + IS_KEYED] != 2:
+            if seq.components[component].is_keyed != 2:
                 return Status.FINE
             hash_ = 1
         else:
-            key = machine.columns[feed[FEED_KEY]].values[row]
+            key = machine.columns[feed.key].values[row]
             if seq.key_is_double:
                 key = canonical_double(key)
         tops = find_key(cython.address(seq.keys), hash_, key)
@@ -329,14 +316,14 @@ def take_event(machine: Machine, seq: cython.pointer(Sequence), number: int64_t,
 def stack_event(
     machine: Machine,
     seq: cython.pointer(Sequence),
-    feed: cython.pointer(cython.const[int64_t]),
+    feed: cython.pointer(cython.const[FeedRow]),
     row: int64_t,
     tops: cython.pointer(int64_t),
     hash_: uint64_t,
     key: int64_t,
 ) -> Status:
-    component: int64_t = feed[FEED_COMPONENT]
-    view: cython.pointer(View) = cython.address(machine.streams[feed[FEED_STREAM]].view)
+    component: int64_t = feed.component
+    view: cython.pointer(View) = cython.address(machine.streams[feed.stream].view)
     tick: int64_t = view.ends[row]
     ring: cython.pointer(Ring) = seq.rings + component
     words: cython.pointer(int64_t)
@@ -353,13 +340,13 @@ def stack_event(
         return Status.NO_MEMORY
     words[EVENT_START] = view.starts[row]
     words[EVENT_NODE] = node
-    words[EVENT_TAG] = 4 * feed[FEED_TAG] + feed[FEED_PRIMITIVE]
-    if feed[FEED_KEY] >= 0 and machine.hashes[feed[FEED_HASH]].data[row] == 0:
+    words[EVENT_TAG] = 4 * feed.tag + feed.is_primitive
+    if feed.key >= 0 and machine.hashes[feed.hash].data[row] == 0:
         words[EVENT_TAG] += WITHOUT_KEY
     flags: cython.pointer(uint8_t) = cython.cast(cython.pointer(uint8_t), words + EVENT_HEADER + ring.n_slots)
     read_slots(machine, feed, seq, row, words + EVENT_HEADER, flags)
     if seq.carries:
-        first: int64_t = seq.components[component * COMPONENT_WORDS + FIRST_SLOT]
+        first: int64_t = seq.components[component].first_slot
         for i in range(ring.n_slots):
             if seq.slot_types[first + i] == ROW_HANDLE and flags[i] == 0:
                 if not push(cython.address(machine.taken), words[EVENT_HEADER + i]):
@@ -372,10 +359,10 @@ def stack_event(
 @cython.exceptval(check=False)
 def is_wanted(seq: cython.pointer(Sequence), component: int64_t, tops: cython.pointer(int64_t), tick: int64_t) -> cython.bint:
     """Is there what must come before the event? Else it leads to no match."""
-    row: cython.pointer(cython.const[int64_t]) = seq.components + component * COMPONENT_WORDS
-    before: int64_t = row[POSITIVE_BEFORE]
+    row: cython.pointer(cython.const[ComponentRow]) = seq.components + component
+    before: int64_t = row.positive_before
     number: int64_t
-    if row[FIRST_ONLY] and tops != cython.NULL and tops[component] >= seq.rings[component].tail:
+    if row.first_only and tops != cython.NULL and tops[component] >= seq.rings[component].tail:
         return False
     if before < 0 or not seq.settings & RIPS or not seq.settings & ORDERED:
         return True

@@ -1,9 +1,10 @@
 # Sequences of all combinations while they run. What a sequence has stacked is in a ring for each component, in the order of time, and
-# by key it is known where each stack ends. The static arrays are described in forest.py.
+# by key it is known where each stack ends. The static arrays are described in rows.pxd.
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint64_t
 
 from keuka.kernel.buffers cimport Buffer
 from keuka.kernel.hashing cimport HASH_SEED, mix
+from keuka.kernel.rows cimport AbsenceRow, ComponentRow, FeedRow, LevelRow, TestRow
 
 # Words of a stacked event: header, then its slots, then one flag byte per slot. Events are numbered along their ring.
 cpdef enum:
@@ -39,46 +40,6 @@ cdef struct Keys:         # open addressing; an entry is (hash, key, top of the 
     int64_t n_entries     # a power of two, or 0
     int64_t shift         # 64 - log2(n_entries)
     int64_t n_used
-
-# Words of the rows of the static arrays.
-cpdef enum:
-    IS_NEGATED = 0
-    IS_KEYED = 1          # 2: no other positive component has the key, so that an event without one can be part of matches
-    FIRST_ONLY = 2
-    NEGATED_BEFORE = 3
-    POSITIVE_BEFORE = 4
-    FIRST_SLOT = 5
-    N_SLOTS = 6
-    KEPT_FOR = 7          # ticks; INT64_MAX: for ever
-    COMPONENT_WORDS = 8
-
-cpdef enum:
-    FEED_STREAM = 0
-    FEED_PORT = 1
-    FEED_GATE = 2
-    FEED_KEY = 3
-    FEED_HASH = 4
-    FEED_COLUMNS = 5
-    FEED_TAG = 6
-    FEED_PRIMITIVE = 7
-    FEED_COMPONENT = 8
-    FEED_WORDS = 9
-
-cpdef enum:
-    LEVEL_COMPONENT = 0
-    LEVEL_TESTS = 1
-    LEVEL_N_TESTS = 2
-    LEVEL_ABSENCES = 3
-    LEVEL_N_ABSENCES = 4
-    LEVEL_WORDS = 5
-
-cpdef enum:
-    ABSENT_COMPONENT = 0
-    ABSENT_SCOPE = 1
-    ABSENT_ALTERNATIVE = 2
-    ABSENT_PROGRAM = 3
-    ABSENT_BOUNDS = 4
-    ABSENT_WORDS = 5
 
 cpdef enum:
     BETWEEN = 0
@@ -131,12 +92,12 @@ cdef struct Sequence:
     int64_t key_type      # as column_type of layout.py; -1: no key
     int64_t program       # computes the payload; -1: it is copied
     int64_t n_items
-    const int64_t* components
-    const int64_t* feeds
+    const ComponentRow* components
+    const FeedRow* feeds
     const int64_t* feed_columns
-    const int64_t* levels
-    const int64_t* tests
-    const int64_t* absences
+    const LevelRow* levels
+    const TestRow* tests
+    const AbsenceRow* absences
     const int64_t* items
     const int64_t* ports
     const int64_t* slot_types
@@ -229,8 +190,8 @@ cdef inline int64_t earlier(const Ring* ring, int64_t number, int64_t tick) noex
 
 cdef inline int64_t top_before(Sequence* seq, int64_t component, int64_t before, const int64_t* tops, int64_t tick) noexcept nogil:
     # Where the stack of an earlier component ends, for an event of this one. UNKNOWN if only the earlier one has the key.
-    if not seq.components[before * <int>COMPONENT_WORDS + <int>IS_KEYED]:
+    if not seq.components[before].is_keyed:
         return earlier(seq.rings + before, seq.shared[before], tick)
-    if not seq.components[component * <int>COMPONENT_WORDS + <int>IS_KEYED]:
+    if not seq.components[component].is_keyed:
         return <int>UNKNOWN
     return -1 if tops == NULL else earlier(seq.rings + before, tops[before], tick)

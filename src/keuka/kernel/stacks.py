@@ -6,6 +6,7 @@ done for an event that leaves. Those of one key are linked from the latest down.
 
 import cython
 from cython.cimports.keuka.kernel.allocation import reallocate, release, zeroed
+from cython.cimports.keuka.kernel.rows import ComponentRow
 from cython.cimports.libc.stdint import INT64_MAX, int64_t, uint64_t
 from cython.cimports.libc.stdlib import free
 from cython.cimports.libc.string import memcpy, memset
@@ -160,7 +161,7 @@ def new_event(
     seq: cython.pointer(Sequence), component: int64_t, tops: cython.pointer(int64_t), hash_: uint64_t, key: int64_t, tick: int64_t
 ) -> cython.pointer(int64_t):
     """A place on top of the stack, its links made; NULL when memory is out."""
-    row: cython.pointer(cython.const[int64_t]) = seq.components + component * COMPONENT_WORDS
+    row: cython.pointer(cython.const[ComponentRow]) = seq.components + component
     ring: cython.pointer(Ring) = seq.rings + component
     words: cython.pointer(int64_t)
     use_rip: cython.bint = (seq.settings & RIPS) != 0 and (seq.settings & ORDERED) != 0
@@ -173,8 +174,8 @@ def new_event(
     words[EVENT_END] = tick
     words[EVENT_KEY] = key
     words[EVENT_BELOW] = tops[component]
-    words[EVENT_RIP] = top_before(seq, component, row[POSITIVE_BEFORE], tops, tick) if use_rip and row[POSITIVE_BEFORE] >= 0 else UNKNOWN
-    words[EVENT_ABSENT] = top_before(seq, component, row[NEGATED_BEFORE], tops, tick) if row[NEGATED_BEFORE] >= 0 else UNKNOWN
+    words[EVENT_RIP] = top_before(seq, component, row.positive_before, tops, tick) if use_rip and row.positive_before >= 0 else UNKNOWN
+    words[EVENT_ABSENT] = top_before(seq, component, row.negated_before, tops, tick) if row.negated_before >= 0 else UNKNOWN
     if ring.n_slots > 0:
         words[EVENT_HEADER + ring.n_slots + (ring.n_slots - 1) // 8] = 0  # no word is left undefined
     tops[component] = ring.head
@@ -192,7 +193,7 @@ def new_event(
 def drop_old(seq: cython.pointer(Sequence), component: int64_t, now: int64_t) -> cython.void:
     """Forget the events of a component that can be part of no match any more."""
     ring: cython.pointer(Ring) = seq.rings + component
-    kept_for: int64_t = seq.components[component * COMPONENT_WORDS + KEPT_FOR]
+    kept_for: int64_t = seq.components[component].kept_for
     if kept_for == INT64_MAX:
         return
     while ring.tail < ring.head and is_past(event_at(ring, ring.tail)[EVENT_END], now, kept_for):
@@ -219,7 +220,7 @@ def place_event(seq: cython.pointer(Sequence), component: int64_t, words: cython
     tops: cython.pointer(int64_t) = seq.shared
     placed: cython.pointer(int64_t)
     hash_: uint64_t = hash_of_event(words)
-    if seq.components[component * COMPONENT_WORDS + IS_KEYED]:
+    if seq.components[component].is_keyed:
         tops = find_key(cython.address(seq.keys), hash_, words[EVENT_KEY])
     placed = new_event(seq, component, tops, hash_, words[EVENT_KEY], words[EVENT_END])
     if placed == cython.NULL:

@@ -12,15 +12,12 @@ from cython.cimports.keuka.kernel.buffers import Buffer, copy_words, grow, push
 from cython.cimports.keuka.kernel.epochs import add_instance
 from cython.cimports.keuka.kernel.instances import HEADER, LINEAGE, Pool, clear, reserve
 from cython.cimports.keuka.kernel.machine import BYTES_A_CONTRIBUTOR, MANY_ROWS, Machine, Status
+from cython.cimports.keuka.kernel.rows import ComponentRow
 from cython.cimports.keuka.kernel.stacks import (
-    COMPONENT_WORDS,
     EVENT_HEADER,
     EVENT_KEY,
     EVENT_NODE,
     EVENT_TAG,
-    FIRST_SLOT,
-    IS_KEYED,
-    IS_NEGATED,
     WITHOUT_KEY,
     Ring,
     Sequence,
@@ -233,7 +230,7 @@ def live_slots(machine: Machine, slot_type: int64_t) -> "np.ndarray":
     for s in range(machine.n_states):
         pool = cython.address(machine.pools[s])
         for c in range(pool.n_slots if pool.n_live > 0 else 0):
-            if machine.slot_types[machine.state_rows[11 * s + 4] + c] != slot_type:
+            if machine.rows.slot_type[machine.rows.state[s].first_slot + c] != slot_type:
                 continue
             for position in range(pool.n_entries):
                 if pool.entries[position].hash == 0:
@@ -258,21 +255,21 @@ def collect_stacked(seq: cython.pointer(Sequence), slot_type: int64_t, found: cy
     """All values that stacked events hold in slots of this type, and as keys."""
     ring: cython.pointer(Ring)
     words: cython.pointer(int64_t)
-    row: cython.pointer(cython.const[int64_t])
+    row: cython.pointer(cython.const[ComponentRow])
     flags: cython.pointer(uint8_t)
     component: int64_t
     number: int64_t
     i: int64_t
     for component in range(seq.n_components):
         ring = seq.rings + component
-        row = seq.components + component * COMPONENT_WORDS
+        row = seq.components + component
         for number in range(ring.tail, ring.head):
             words = event_at(ring, number)
-            if row[IS_KEYED] and seq.key_type == slot_type and not words[EVENT_TAG] & WITHOUT_KEY and not push(found, words[EVENT_KEY]):
+            if row.is_keyed and seq.key_type == slot_type and not words[EVENT_TAG] & WITHOUT_KEY and not push(found, words[EVENT_KEY]):
                 return False
             flags = cython.cast(cython.pointer(uint8_t), words + EVENT_HEADER + ring.n_slots)
             for i in range(ring.n_slots):
-                if seq.slot_types[row[FIRST_SLOT] + i] == slot_type and flags[i] == 0 and not push(found, words[EVENT_HEADER + i]):
+                if seq.slot_types[row.first_slot + i] == slot_type and flags[i] == 0 and not push(found, words[EVENT_HEADER + i]):
                     return False
     return True
 
@@ -381,9 +378,9 @@ def visit_lineage(machine: Machine, place: int64_t[::1], move: cython.bint):
                     else:
                         place[words[EVENT_NODE]] = 0
     if machine.has_more:
-        seq = cython.address(machine.sequences[machine.units[2 * machine.unit + 1]])
+        seq = cython.address(machine.sequences[machine.rows.unit[machine.unit].number])
         for i in range(seq.n_components):
-            if not seq.components[i * COMPONENT_WORDS + IS_NEGATED] and seq.bound[i].node >= 0:
+            if not seq.components[i].is_negated and seq.bound[i].node >= 0:
                 if move:
                     seq.bound[i].node = place[seq.bound[i].node]
                 else:

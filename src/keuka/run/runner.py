@@ -31,6 +31,7 @@ from keuka.events.sources import OpenStream
 from keuka.kernel import batches, groups, upkeep
 from keuka.kernel.arrow import Words, match_batch
 from keuka.kernel.forest import Forest
+from keuka.kernel.loading import load
 from keuka.kernel.machine import UNLIMITED, Machine, Overflow
 from keuka.schema import Attribute, Schema, TimeAxis, Type
 
@@ -143,7 +144,7 @@ class Runner:
         elif tables.partition != self.partition:
             self.partition = None
         assert len(self.machines) == 1 or self.partition is not None, "several machines need a key to divide the events by"
-        self.forest.load(query, tables.arrays, list(tables.texts), sources, tables.streams, tables.fallible, since)
+        load(self.forest, query, tables.arrays, tables.texts, sources, tables.streams, tables.fallible, since)
         tracks = tables.contributors
         for output in tables.outputs:
             stream = self.forest.outputs[query][output.operator]

@@ -47,7 +47,7 @@ def take(runner: Runner, keys: pa.StructArray | None = None) -> Sections:
     stacks = {
         (number, component): _stacked(runner, number, component, keys)
         for number in sorted(_sequences(runner), key=runner.forest.sequence_name)
-        for component in range(runner.forest.sequences[number].n_components)
+        for component in range(runner.forest.sequence(number).n_components)
     }
     no_numbers = np.empty(0, np.int64)
     lineage = [rows[:, _LINEAGE] for rows in chosen.values()] + [rows[:, _NODE] for rows in stacks.values()]
@@ -135,7 +135,7 @@ def drop(runner: Runner, keys: pa.StructArray | None = None) -> None:
         kept = rows[:0] if keys is None else rows[~_has_key(runner, state, rows, keys)]
         upkeep.replace_instances(machine, state, np.ascontiguousarray(kept))
     for number in _sequences(runner):
-        components = range(runner.forest.sequences[number].n_components)
+        components = range(runner.forest.sequence(number).n_components)
         events = [upkeep.stacked(machine, number, component) for component in components]
         left = [rows[:0] if keys is None else rows[~_stack_has_key(runner, number, i, rows, keys)] for i, rows in enumerate(events)]
         upkeep.replace_stacked(machine, number, [np.ascontiguousarray(rows) for rows in left])
@@ -150,7 +150,7 @@ class _Layout:
     """How the words of a state's instances, or of a component's events, are used: a header, slots, a flag for each slot."""
 
     types: list[int]
-    identities: dict[tuple[int, int], int]  # (type, what it holds) -> slot
+    identities: Mapping[tuple[int, int], int]  # (type, what it holds) -> slot
     n_header: int = len(_HEADER)
 
     @property
@@ -160,7 +160,7 @@ class _Layout:
 
 def _layout(runner: Runner, state: int) -> _Layout:
     row = runner.forest.state.rows[state]
-    types = runner.forest.slot_type.rows[row[4] : row[4] + row[3]].tolist()
+    types = runner.forest.slot_type.rows[row["first_slot"] :][: row["n_slots"]].tolist()
     return _Layout(types, runner.forest.identities[state])
 
 
@@ -309,7 +309,7 @@ def _stack_section(runner: Runner, number: int, component: int) -> str:
 
 
 def _stack_layout(runner: Runner, number: int, component: int) -> _Layout:
-    slots = runner.forest.sequences[number].slots[component]
+    slots = runner.forest.sequence(number).slots[component]
     return _Layout([type_ for type_, _ in slots], {(type_, identity): i for i, (type_, identity) in enumerate(slots)}, len(_EVENT))
 
 
@@ -320,11 +320,11 @@ def _stacked(runner: Runner, number: int, component: int, keys: pa.StructArray |
 
 def _stack_key(runner: Runner, number: int, rows: Int64Array) -> pa.Array:
     has_key = (rows[:, _TAG] & _WITHOUT_KEY == 0).astype(np.uint8)
-    return _words_column(runner, np.ascontiguousarray(rows[:, _KEY]), has_key, runner.forest.sequences[number].key_type)
+    return _words_column(runner, np.ascontiguousarray(rows[:, _KEY]), has_key, runner.forest.sequence(number).key_type)
 
 
 def _is_keyed(runner: Runner, number: int, component: int) -> bool:
-    return bool(runner.forest.sequences[number].is_keyed[component])
+    return bool(runner.forest.sequence(number).components["is_keyed"][component])
 
 
 def _stack_has_key(runner: Runner, number: int, component: int, rows: Int64Array, keys: pa.StructArray) -> npt.NDArray[np.bool_]:
@@ -350,7 +350,7 @@ def _arriving_stacks(
     found = {}
     for number in _sequences(runner):
         first_node = 0 if number in tracked else -1
-        arrays = runner.forest.sequences[number]
+        arrays = runner.forest.sequence(number)
         all_rows = []
         for component in range(arrays.n_components):
             layout = _stack_layout(runner, number, component)
@@ -366,7 +366,7 @@ def _arriving_stacks(
                 has_key = rows[:, _TAG] & _WITHOUT_KEY == 0
                 valid = validity(column)
                 _require(bool((has_key == (True if valid is None else valid.astype(bool))).all()), "a key is null")
-                _require(bool(has_key.all()) or arrays.is_keyed[component] == 2, "an event has no key")
+                _require(bool(has_key.all()) or arrays.components["is_keyed"][component] == 2, "an event has no key")
                 rows[has_key, _KEY] = _to_words(runner, _as_key(column), arrays.key_type, valid)[has_key]
             node = rows[:, _NODE]
             _require(len(rows) == 0 or first_node <= node.min() <= node.max() < n_nodes, "contributors are missing")
