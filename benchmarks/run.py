@@ -25,7 +25,7 @@ from parts.peers import workload_1
 from parts.rivals import java_engines
 from parts.sequences import mixed_keys, next_to_duckdb, sequence_of_three
 from parts.sizes import batch_sizes, stream_lengths, streamed_file, unread_columns
-from parts.state import live_instances, sequence_memory, text_keys
+from parts.state import live_instances, moved_keys, sequence_memory, text_keys
 
 PARTS: tuple[Callable[[], list[Row]], ...] = (
     query_7,
@@ -43,6 +43,7 @@ PARTS: tuple[Callable[[], list[Row]], ...] = (
     window_sizes,
     other_experiments,
     live_instances,
+    moved_keys,
     sequence_memory,
     text_keys,
     planning,

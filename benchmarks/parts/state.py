@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from functools import partial
+from statistics import median
 
 import numpy as np
 import pyarrow as pa
 
 import keuka
+from keuka.events.order import in_order
 from keuka.query import prepare
+from keuka.run import state
 from keuka.run.embedded import run
+from keuka.run.runner import Runner
 from measure import Row, Task, million_per_second, take_turns
 from workloads import keys, waiting
 
@@ -46,6 +50,58 @@ def nanoseconds_per_event(seconds: dict[str, list[float]], n_instances: int) -> 
     """By the best turn of each: the difference of two noisy times is twice as noisy."""
     few, many = (min(seconds[f"{n_instances} and {n_events}"]) for n_events in (FEW_EVENTS, MANY_EVENTS))
     return 1e9 * (many - few) / (MANY_EVENTS - FEW_EVENTS)
+
+
+MOVED = {
+    "stacked events": keuka.sase("SEQ(S a, T b) WHERE [k] WITHIN 1000000000"),
+    "stacked events that wait for the end of their window": keuka.sase("SEQ(S a, !T b) WHERE [k] WITHIN 1000000000"),
+    "instances": keuka.cel("FROM S NEXT {$2.k = $1.k} T"),
+}
+FEW_HELD, MANY_HELD, PER_KEY = 16_000, 137_008, 16
+MOVES = 50
+
+
+def moved_keys() -> list[Row]:
+    """State of one key taken, dropped and put back, among few and among many others: the cost of what the key holds."""
+    rows = []
+    for held, query in MOVED.items():
+        tasks: dict[str, Task] = {str(n_held): partial(move_keys, holding(query, n_held), n_held) for n_held in (FEW_HELD, MANY_HELD)}
+        seconds = take_turns(tasks, 7)
+        few, many = (1e3 * median(seconds[str(n_held)]) / MOVES for n_held in (FEW_HELD, MANY_HELD))
+        rows.append(
+            Row(
+                f"one key of {PER_KEY} {held}, taken, dropped and put back among {FEW_HELD:,} / {MANY_HELD:,}",
+                f"{few:.2f} / {many:.2f} ms, {many / few:.2f} times",
+                "at most 1.5 times",
+                many / few <= 1.5,
+                {"few_ms": few, "many_ms": many, "cpu_seconds": seconds},
+            )
+        )
+    return rows
+
+
+def holding(query: keuka.Query, n_held: int) -> Runner:
+    """A runner whose query holds so many events, each with its contributors."""
+    table = pa.table({"t": np.arange(n_held), "k": np.arange(n_held) % (n_held // PER_KEY)})
+    empty = table.slice(0, 0)
+    prepared = prepare(query, {"S": table, "T": empty}, time="t", contributors=True)
+    runner = Runner(prepared.opened, prepared.opened[0].type.axis)
+    runner.load("q", prepared.tables)
+    for step in in_order(prepared.opened, runner.columns(), chunk_rows=n_held):
+        for _ in runner.process(step, max([int(batch.end[-1]) for batch in step.values()])):
+            pass
+    assert runner.usage("q").n_instances == n_held
+    return runner
+
+
+def move_keys(runner: Runner, n_held: int) -> None:
+    for k in range(MOVES):
+        key = pa.StructArray.from_arrays([pa.array([7 * k])], names=["k"])
+        taken = state.take(runner, key)
+        state.drop(runner, key)
+        assert runner.usage("q").n_instances == n_held - PER_KEY
+        state.put(runner, taken)
+    assert runner.usage("q").n_instances == n_held
 
 
 def text_keys() -> list[Row]:

@@ -70,7 +70,7 @@ def bind(machine: Machine, stream: int64_t, given):
     view.starts = plain.starts
     view.ends = plain.ends
     view.lineage = cython.NULL
-    if machine.track:
+    if machine.lineage.is_wanted:
         words = numbers
         if words.shape[0] != n:
             raise ValueError("the events of a batch are not numbered")
@@ -161,9 +161,9 @@ def reserve_stream(machine: Machine, stream: int64_t) -> cython.bint:
         machine.hashes[number].data = machine.hashes[number].values.data
     for i in range(machine.rows.port_first[stream], machine.rows.port_first[stream + 1]):
         number = machine.rows.port_of[i]
-        if not grow_flags(cython.address(machine.ports[number].fires), n):
+        if not grow_flags(cython.address(machine.automata.ports[number].fires), n):
             return False
-        machine.ports[number].data = machine.ports[number].fires.data
+        machine.automata.ports[number].data = machine.automata.ports[number].fires.data
     return True
 
 
@@ -224,18 +224,18 @@ def compute_derived(machine: Machine, leader: Machine, column: int64_t, low: int
             cython.address(leader.columns[code[0].a]), machine.rows.constant[code[1].a], values + low, flags + low, low, high - low
         )
         return Status.FINE
-    machine.wide.columns = leader.columns
-    machine.wide.starts = leader.streams[stream].view.starts
-    machine.wide.ends = leader.streams[stream].view.ends
-    machine.wide.slots = cython.NULL
+    machine.frames.wide.columns = leader.columns
+    machine.frames.wide.starts = leader.streams[stream].view.starts
+    machine.frames.wide.ends = leader.streams[stream].view.ends
+    machine.frames.wide.slots = cython.NULL
     while row < high:
         lanes = min(high - row, cython.cast(int64_t, CHUNK))
-        machine.wide.row = row
-        if evaluate(code, 0, cython.address(machine.wide), lanes, machine.strings) < 0:
+        machine.frames.wide.row = row
+        if evaluate(code, 0, cython.address(machine.frames.wide), lanes, machine.strings) < 0:
             return Status.NO_MEMORY
         # The result of a program over columns is in register 0.
-        memcpy(values + row, machine.wide.values, lanes * 8)
-        memcpy(flags + row, machine.wide.flags, lanes)
+        memcpy(values + row, machine.frames.wide.values, lanes * 8)
+        memcpy(flags + row, machine.frames.wide.flags, lanes)
         row += lanes
     if machine.rows.column[column].must_hold:
         for i in range(low, high):
@@ -334,7 +334,7 @@ def compute_fires(machine: Machine, leader: Machine, port: int64_t, low: int64_t
     i: int64_t
     start: int64_t
     group: int64_t = machine.rows.port_group[port]
-    fires: cython.pointer(uint8_t) = leader.ports[port].fires.data
+    fires: cython.pointer(uint8_t) = leader.automata.ports[port].fires.data
     gate: cython.pointer(Column)
     memset(fires + low, 0, high - low)
     for i in range(machine.rows.group[group].first_start, machine.rows.group[group].first_start + machine.rows.group[group].n_starts):

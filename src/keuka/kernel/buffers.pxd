@@ -1,6 +1,9 @@
 # Growing arrays in plain C memory. Functions return False when memory is out; the caller turns that into a clean error.
 from libc.stdint cimport int64_t, uint8_t
 
+cpdef enum:
+    MANY_WORDS = 65536     # memory of smaller buffers is not given back
+
 cdef struct Buffer:       # of 64-bit words
     int64_t* data
     int64_t size
@@ -12,6 +15,7 @@ cdef struct Flags:        # of flag bytes
     int64_t capacity
 
 cdef bint grow(Buffer* buffer, int64_t size) noexcept nogil
+cdef void shrink(Buffer* buffer) noexcept nogil
 cdef bint grow_flags(Flags* buffer, int64_t size) noexcept nogil
 cdef object copy_words(Buffer* buffer, int64_t n)
 cdef object copy_flags(Flags* buffer, int64_t n)

@@ -60,3 +60,17 @@ def copy_flags(buffer: cython.pointer(Flags), n: int64_t):
     if n > 0:
         memcpy(cython.address(view[0]), buffer.data, n)
     return array
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def shrink(buffer: cython.pointer(Buffer)) -> cython.void:
+    """Give memory back after a burst."""
+    wanted: int64_t = 2 * buffer.size + MANY_WORDS
+    data: cython.p_void
+    if buffer.capacity > 4 * wanted:
+        data = reallocate(buffer.data, buffer.capacity * 8, wanted * 8)
+        if data != cython.NULL:
+            buffer.data = cython.cast(cython.pointer(int64_t), data)
+            buffer.capacity = wanted

@@ -1,7 +1,7 @@
 # What `sequences.py` calls of `construction.py`.
 from libc.stdint cimport int64_t, uint8_t
 
-from keuka.kernel.machine cimport Machine, Status, View
+from keuka.kernel.machine cimport Machine, Status
 from keuka.kernel.rows cimport FeedRow
 from keuka.kernel.stacks cimport Sequence
 
@@ -11,4 +11,3 @@ cdef Status search(Machine machine, Sequence* seq) noexcept nogil
 cdef bint has_first(Sequence* seq) noexcept nogil
 cdef int64_t next_deadline(Sequence* seq) noexcept nogil
 cdef void read_slots(Machine machine, const FeedRow* feed, Sequence* seq, int64_t row, int64_t* values, uint8_t* flags) noexcept nogil
-cdef int64_t leaf_node(Machine machine, View* view, int64_t row) noexcept nogil

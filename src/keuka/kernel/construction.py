@@ -6,9 +6,10 @@ and go on later.
 """
 
 import cython
-from cython.cimports.keuka.kernel.buffers import Buffer, grow, grow_flags, push
+from cython.cimports.keuka.kernel.buffers import grow, grow_flags, push
 from cython.cimports.keuka.kernel.bytecode import IS_ERROR, Column, Frame, evaluate_one
-from cython.cimports.keuka.kernel.epochs import count_work, push_times
+from cython.cimports.keuka.kernel.epochs import count_work
+from cython.cimports.keuka.kernel.lineage import leaf_node, push_node
 from cython.cimports.keuka.kernel.machine import Fault, Machine, Result, Status, View, code_of
 from cython.cimports.keuka.kernel.rows import AbsenceRow, ComponentRow, FeedRow, LevelRow, TestRow
 from cython.cimports.keuka.kernel.stacks import (
@@ -30,17 +31,19 @@ from cython.cimports.keuka.kernel.stacks import (
     ORDERED,
     STOPPED,
     UNKNOWN,
-    WAITS,
     WINDOW_EARLY,
     YES,
     Bound,
+    First,
     Ring,
     Sequence,
     earlier,
     event_at,
     find_key,
+    first_component,
     hash_of_event,
     is_past,
+    next_waiting,
     top_before,
 )
 from cython.cimports.keuka.kernel.system import prefetch
@@ -107,25 +110,14 @@ def all_alternatives(seq: cython.pointer(Sequence)) -> uint64_t:
 
 
 @cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def first_component(seq: cython.pointer(Sequence)) -> int64_t:
-    """Of those that occur."""
-    return 1 if seq.components[0].is_negated else 0
-
-
-@cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def next_deadline(seq: cython.pointer(Sequence)) -> int64_t:
     """When the next search begins by itself: the last tick of the oldest first event's window. INT64_MAX if there is none."""
-    ring: cython.pointer(Ring) = seq.rings + first_component(seq)
-    end: int64_t
-    if not has_first(seq):
+    first: cython.pointer(First) = next_waiting(seq)
+    if first == cython.NULL:
         return INT64_MAX
-    end = event_at(ring, ring.tail)[EVENT_END]
-    return end + (seq.within - 1) if end < 0 or seq.within - 1 <= INT64_MAX - end else INT64_MAX
+    return first.end + (seq.within - 1) if first.end < 0 or seq.within - 1 <= INT64_MAX - first.end else INT64_MAX
 
 
 @cython.cfunc
@@ -134,8 +126,7 @@ def next_deadline(seq: cython.pointer(Sequence)) -> int64_t:
 @cython.exceptval(check=False)
 def has_first(seq: cython.pointer(Sequence)) -> cython.bint:
     """Is there a first event whose window will end?"""
-    ring: cython.pointer(Ring) = seq.rings + first_component(seq)
-    return (seq.settings & WAITS) != 0 and ring.tail < ring.head
+    return next_waiting(seq) != cython.NULL
 
 
 @cython.cfunc
@@ -144,11 +135,13 @@ def has_first(seq: cython.pointer(Sequence)) -> cython.bint:
 def begin_by_deadline(seq: cython.pointer(Sequence), deadline: int64_t) -> cython.void:
     """The window of the oldest first event is over: its matches are those after which nothing came."""
     component: int64_t = first_component(seq)
-    ring: cython.pointer(Ring) = seq.rings + component
-    words: cython.pointer(cython.const[int64_t]) = event_at(ring, ring.tail)
+    number: int64_t = next_waiting(seq).number
+    words: cython.pointer(int64_t) = event_at(seq.rings + component, number)
+    words[EVENT_BELOW] = -1  # what is below it had its turn
     seq.by_deadline = True
     seq.search = 0
     seq.root = component
+    seq.root_event = number
     seq.tick = deadline
     seq.own = seq.nothing
     if seq.components[component].is_keyed:
@@ -191,10 +184,10 @@ def enter(seq: cython.pointer(Sequence), level: int64_t) -> cython.void:
     i: int64_t
     low: int64_t = INT64_MIN
     if seq.by_deadline:
-        end = event_at(seq.rings + seq.root, seq.rings[seq.root].tail)[EVENT_END]
+        end = event_at(seq.rings + seq.root, seq.root_event)[EVENT_END]
         low = end if end == INT64_MAX else end + 1
         if level == seq.n_positive - 1:
-            number = seq.rings[seq.root].tail
+            number = seq.root_event
             low = end
     else:
         if seq.settings & WINDOW_EARLY:
@@ -309,7 +302,7 @@ def is_plain(machine: Machine, seq: cython.pointer(Sequence)) -> cython.bint:
     """Is every event that the last level finds a match, with values as they are?"""
     row: cython.pointer(cython.const[LevelRow]) = seq.levels + seq.search + seq.n_positive - 1
     i: int64_t
-    if seq.program >= 0 or machine.track or row.n_tests > 0 or not seq.settings & ORDERED:
+    if seq.program >= 0 or machine.lineage.is_wanted or row.n_tests > 0 or not seq.settings & ORDERED:
         return False
     for i in range(row.n_absences):
         if not seq.absences[row.first_absence + i].bounds:
@@ -467,7 +460,7 @@ def passes(machine: Machine, seq: cython.pointer(Sequence), level: int64_t) -> c
 @cython.exceptval(check=False)
 def holds(machine: Machine, seq: cython.pointer(Sequence), program: int64_t) -> cython.int:
     """Is a condition on the bound events true?"""
-    frame: cython.pointer(Frame) = cython.address(machine.frame)
+    frame: cython.pointer(Frame) = cython.address(machine.frames.state)
     frame.slots = seq.values
     frame.slot_flags = seq.flags
     if evaluate_one(code_of(machine, program), 0, frame, machine.strings) < 0:
@@ -518,7 +511,7 @@ def is_there(machine: Machine, seq: cython.pointer(Sequence), absence: cython.po
 @cython.exceptval(check=False)
 def emit_match(machine: Machine, seq: cython.pointer(Sequence), level: int64_t) -> Status:
     """The bound events are a match, unless it cannot be calculated whether they are."""
-    frame: cython.pointer(Frame) = cython.address(machine.frame)
+    frame: cython.pointer(Frame) = cython.address(machine.frames.state)
     result: cython.pointer(Result) = cython.address(machine.streams[seq.stream].result)
     values: cython.pointer(cython.const[int64_t]) = seq.values
     flags: cython.pointer(cython.const[uint8_t]) = seq.flags
@@ -538,7 +531,7 @@ def emit_match(machine: Machine, seq: cython.pointer(Sequence), level: int64_t) 
         for i in range(seq.n_items):
             if flags[seq.items[i]] == IS_ERROR:
                 return fault(machine, seq, seq.program)
-    if machine.track:
+    if machine.lineage.is_wanted:
         node = match_node(machine, seq)
         if node < 0:
             return Status.NO_MEMORY
@@ -549,7 +542,7 @@ def emit_match(machine: Machine, seq: cython.pointer(Sequence), level: int64_t) 
         return Status.NO_MEMORY
     result.starts.data[n] = seq.since[level]
     result.ends.data[n] = seq.tick
-    if machine.track:
+    if machine.lineage.is_wanted:
         result.lineage.data[n] = node
     for i in range(result.n_columns):
         result.columns[i].data[n] = values[seq.items[i]]
@@ -604,39 +597,25 @@ def match_node(machine: Machine, seq: cython.pointer(Sequence)) -> int64_t:
     """The node of the contributors of all bound events, in the order of the components; -1 when memory is out."""
     component: int64_t
     bound: cython.pointer(Bound)
-    nodes: cython.pointer(Buffer) = cython.address(machine.nodes)
     node: int64_t = -1
-    primitive: cython.bint
     for component in range(seq.n_components):
         if seq.components[component].is_negated:
             continue
         bound = seq.bound + component
+        if bound.node < 0 and not seq.by_deadline and component == seq.root:
+            bound.node = leaf_node(machine, cython.address(machine.streams[seq.root_stream].view), seq.root_row)
+        elif bound.node < 0:
+            # The event was stacked before anybody wanted to know contributors. Nobody is shown this leaf of no source.
+            bound.node = push_node(machine, -2 - seq.stream, 0, 0, 1, 0)
         if bound.node < 0:
-            bound.node = unknown_node(machine, seq)
-            if not seq.by_deadline and component == seq.root:
-                bound.node = leaf_node(machine, cython.address(machine.streams[seq.root_stream].view), seq.root_row)
-            if bound.node < 0:
-                return -1
-        primitive = (bound.tag & IS_PRIMITIVE) != 0
-        if machine.by_history and not push_times(machine, bound.start if primitive else 1, bound.end if primitive else 0):
             return -1
-        if not push(nodes, node) or not push(nodes, bound.node) or not push(nodes, bound.tag >> 2):
+        if bound.tag & IS_PRIMITIVE:
+            node = push_node(machine, node, bound.node, bound.tag >> 2, bound.start, bound.end)
+        else:
+            node = push_node(machine, node, bound.node, bound.tag >> 2, 1, 0)
+        if node < 0:
             return -1
-        node = nodes.size // 3 - 1
     return node
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def unknown_node(machine: Machine, seq: cython.pointer(Sequence)) -> int64_t:
-    """In place of an event that was stacked before anybody wanted to know contributors: a leaf of no source. Nobody is shown it."""
-    nodes: cython.pointer(Buffer) = cython.address(machine.nodes)
-    if machine.by_history and not push_times(machine, 1, 0):
-        return -1
-    if not push(nodes, -2 - seq.stream) or not push(nodes, 0) or not push(nodes, 0):
-        return -1
-    return nodes.size // 3 - 1
 
 
 @cython.cfunc
@@ -659,21 +638,3 @@ def read_slots(
         column = cython.address(machine.columns[columns[i]])
         values[i] = column.values[row]
         flags[i] = 0 if column.flags == cython.NULL else column.flags[row] != 0
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def leaf_node(machine: Machine, view: cython.pointer(View), row: int64_t) -> int64_t:
-    """The node of an event's own contributors; -1 when memory is out."""
-    if not view.is_source:
-        return view.lineage[row]
-    if machine.by_history and not push_times(machine, 1, 0):
-        return -1
-    if (
-        not push(cython.address(machine.nodes), -2 - view.number)
-        or not push(cython.address(machine.nodes), view.lineage[row])
-        or not push(cython.address(machine.nodes), 0)
-    ):
-        return -1
-    return machine.nodes.size // 3 - 1

@@ -14,13 +14,16 @@ cdef bint has_key(Machine machine, Pool* pool, int64_t position, uint64_t hash_,
 cdef Status probe_alone(Machine machine, int64_t state, Pool* pool, View* view, int64_t row, int64_t position) noexcept nogil
 cdef Status probe(Machine machine, int64_t state, Pool* pool, View* view, int64_t row, int64_t position) noexcept nogil
 cdef Status meet(Machine machine, int64_t state, Pool* pool, int64_t* words, View* view, int64_t row) noexcept nogil
-cdef Status follow_edge(Machine machine, int64_t program, View* view, int64_t row, const int64_t* words, Pool* pool, bint primitive, int64_t* node) noexcept nogil
+cdef Status run_program(
+    Machine machine, int64_t program, int64_t state, Frame* frame, Pool* pool, int64_t* words, View* view, int64_t row, bint primitive,
+    int64_t* node
+) noexcept nogil
+cdef Status follow_edges(Machine machine, Pool* pool, int64_t* words, View* view, int64_t row, int64_t* node) noexcept nogil
+cdef Status rebind(Machine machine, int64_t state, Pool* pool, int64_t* words) noexcept nogil
 cdef Status emit(Machine machine, const Instruction* ins, Frame* frame, View* view, int64_t row, int64_t start, int64_t born, int64_t node) noexcept nogil
 cdef Status emit_row(Machine machine, const Instruction* ins, Frame* frame, int64_t start, int64_t end, int64_t node) noexcept nogil
 cdef Status add_instance(Machine machine, int64_t state, const int64_t* words) noexcept nogil
 cdef Status add_later(Machine machine, int64_t state, const int64_t* words) noexcept nogil
-cdef int64_t new_node(Machine machine, View* view, int64_t row, int64_t parent, int64_t tag, bint primitive) noexcept nogil
-cdef bint push_times(Machine machine, int64_t start, int64_t end) noexcept nogil
 cdef Status end_epoch(Machine machine) noexcept nogil
 cdef Status look_for_signals(Machine machine) noexcept nogil
 

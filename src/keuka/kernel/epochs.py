@@ -38,8 +38,9 @@ from cython.cimports.keuka.kernel.instances import (
     remove_instance,
     same_key,
 )
+from cython.cimports.keuka.kernel.lineage import event_node
 from cython.cimports.keuka.kernel.machine import INSTANCES_A_PROGRAM, ROW_HANDLE, Machine, Result, Status, View, code_of, overflow
-from cython.cimports.keuka.kernel.rows import PRIMITIVE
+from cython.cimports.keuka.kernel.rows import PRIMITIVE, EdgeRow
 from cython.cimports.keuka.kernel.system import check_signals, seconds
 from cython.cimports.libc.stdint import INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
 from cython.cimports.libc.string import memcpy
@@ -50,17 +51,17 @@ from cython.cimports.libc.string import memcpy
 @cython.exceptval(check=False)
 def run_row(machine: Machine, group: int64_t, stream: int64_t, row: int64_t, fires: cython.bint) -> Status:
     """An epoch of one event. What it does to an instance can be done at once."""
-    live: cython.pointer(Buffer) = cython.address(machine.live[group])
+    live: cython.pointer(Buffer) = cython.address(machine.automata.live[group])
     pool: cython.pointer(Pool)
     i: int64_t = 0
     state: int64_t
     position: int64_t
     hash_: uint64_t
     status: Status
-    machine.single = True
+    machine.epoch.is_single = True
     while i < live.size:
         state = live.data[i]
-        pool = cython.address(machine.pools[state])
+        pool = cython.address(machine.automata.pools[state])
         if pool.n_live == 0:
             pool.listed = False
             live.size -= 1
@@ -84,7 +85,7 @@ def run_row(machine: Machine, group: int64_t, stream: int64_t, row: int64_t, fir
         status = run_starts(machine, group, stream, row)
         if status != Status.FINE:
             return status
-    if machine.pending.size + machine.crowded.size > 0:
+    if machine.epoch.pending.size + machine.epoch.crowded.size > 0:
         return end_epoch(machine)
     return Status.FINE
 
@@ -94,7 +95,7 @@ def run_row(machine: Machine, group: int64_t, stream: int64_t, row: int64_t, fir
 @cython.exceptval(check=False)
 def run_epoch(machine: Machine, group: int64_t) -> Status:
     """Several simultaneous events: each meets what was there before all of them."""
-    live: cython.pointer(Buffer) = cython.address(machine.live[group])
+    live: cython.pointer(Buffer) = cython.address(machine.automata.live[group])
     first: int64_t = machine.rows.group[group].first_port
     pool: cython.pointer(Pool)
     view: cython.pointer(View)
@@ -104,12 +105,12 @@ def run_epoch(machine: Machine, group: int64_t) -> Status:
     row: int64_t
     state: int64_t
     status: Status
-    machine.single = False
-    machine.epoch += 1
-    machine.epoch_began = machine.epoch
+    machine.epoch.is_single = False
+    machine.epoch.mark += 1
+    machine.epoch.began = machine.epoch.mark
     for i in range(live.size):
         state = live.data[i]
-        pool = cython.address(machine.pools[state])
+        pool = cython.address(machine.automata.pools[state])
         if pool.n_live == 0:
             continue
         view = cython.address(machine.streams[pool.stream].view)
@@ -126,7 +127,7 @@ def run_epoch(machine: Machine, group: int64_t) -> Status:
         view = cython.address(machine.streams[machine.rows.group_port[p]].view)
         owner = machine.streams[machine.rows.group_port[p]].owner_data
         for row in range(view.low, view.high):
-            if machine.ports[p].data[row] and (owner == cython.NULL or owner[row] == machine.shard):
+            if machine.automata.ports[p].data[row] and (owner == cython.NULL or owner[row] == machine.shard):
                 status = run_starts(machine, group, machine.rows.group_port[p], row)
                 if status != Status.FINE:
                     return status
@@ -143,9 +144,9 @@ def meet_by_history(machine: Machine, state: int64_t, pool: cython.pointer(Pool)
     if not rank_rows(machine, view, pool.primitive):
         return Status.NO_MEMORY
     for i in range(view.high - view.low):
-        if i == 0 or machine.ranked.data[2 * i + 1] != machine.ranked.data[2 * i - 1]:
-            machine.epoch += 1
-        status = meet_candidate(machine, state, pool, view, machine.ranked.data[2 * i])
+        if i == 0 or machine.lineage.ranked.data[2 * i + 1] != machine.lineage.ranked.data[2 * i - 1]:
+            machine.epoch.mark += 1
+        status = meet_candidate(machine, state, pool, view, machine.lineage.ranked.data[2 * i])
         if status != Status.FINE:
             return status
     return Status.FINE
@@ -187,13 +188,15 @@ def run_starts(machine: Machine, group: int64_t, stream: int64_t, row: int64_t) 
             if gate.values[row] == 0 or gate.flags[row] != 0:
                 continue
         node = -1
-        status = follow_edge(
+        status = run_program(
             machine,
             machine.rows.edge[machine.rows.start[start].edge].program,
+            -1,
+            cython.address(machine.frames.edge),
+            cython.NULL,
+            cython.NULL,
             cython.address(machine.streams[stream].view),
             row,
-            cython.NULL,
-            cython.NULL,
             (machine.rows.start[start].reading & PRIMITIVE) != 0,
             cython.address(node),
         )
@@ -246,7 +249,7 @@ def probe_alone(
             status = meet(machine, state, pool, words, view, row)
             if status != Status.FINE:
                 return status
-            if machine.affected and not machine.rebound:
+            if machine.epoch.affected and not machine.epoch.rebound:
                 remove_instance(pool, entry, i)
             else:
                 i += 1
@@ -276,17 +279,17 @@ def probe(
         if start <= words[FINISH]:
             continue
         if beyond(words[START], tick, pool.window):
-            machine.affected = True
+            machine.epoch.affected = True
         else:
-            machine.only_skip = pool.by_history and machine.epoch_began <= words[MARK] < machine.epoch
+            machine.epoch.only_skip = pool.by_history and machine.epoch.began <= words[MARK] < machine.epoch.mark
             status = meet(machine, state, pool, words, view, row)
-            machine.only_skip = False
+            machine.epoch.only_skip = False
             if status != Status.FINE:
                 return status
-        if machine.affected:
-            words[MARK] = machine.epoch
+        if machine.epoch.affected:
+            words[MARK] = machine.epoch.mark
             some_go = True
-    if some_go and (not push(cython.address(machine.dead), state) or not push(cython.address(machine.dead), entry.hash)):
+    if some_go and (not push(cython.address(machine.epoch.dead), state) or not push(cython.address(machine.epoch.dead), entry.hash)):
         return Status.NO_MEMORY
     return Status.FINE
 
@@ -297,94 +300,36 @@ def probe(
 def meet(
     machine: Machine, state: int64_t, pool: cython.pointer(Pool), words: cython.pointer(int64_t), view: cython.pointer(View), row: int64_t
 ) -> Status:
-    """Run the program of a state for one instance and one candidate; `affected` and `rebound` say what became of it."""
-    code: cython.pointer(cython.const[Instruction]) = code_of(machine, pool.program)
-    frame: cython.pointer(Frame) = cython.address(machine.frame)
-    ins: cython.pointer(cython.const[Instruction])
-    pc: cython.int = 0
-    edge: int64_t
+    """Let a candidate meet an instance; `affected` and `rebound` say what became of it."""
     node: int64_t = -1
-    status: Status = count_work(machine, 1)
-    machine.affected = False
-    machine.rebound = False
-    pool.n_tested += 1
-    if status != Status.FINE:
-        return status
-    frame.starts = view.starts
-    frame.ends = view.ends
-    frame.row = row
-    frame.instance_start = words[START]
-    frame.slots = words + HEADER
-    frame.slot_flags = cython.cast(cython.pointer(uint8_t), words + HEADER + pool.n_slots)
-    while True:
-        pc = evaluate_one(code, pc, frame, machine.strings)
-        if pc < 0:
-            return Status.NO_MEMORY
-        ins = code + pc
-        if ins.op == JUMP_UNLESS:
-            if frame.flags[ins.a] == IS_ERROR:
-                return overflow(machine, pool.program, view, row)
-            if frame.flags[ins.a] != 0 or frame.values[ins.a] == 0:
-                pc = ins.b
-                continue
-        elif ins.op == AFFECT:
-            if machine.only_skip:
-                return Status.FINE
-            machine.affected = True
-            pool.n_affected += 1
-        elif ins.op == FORWARD:
-            pool.n_taken += 1
-            edge = pool.first_edge
-            while edge >= 0:
-                if machine.rows.edge[edge].since == INT64_MIN or words[BORN] > machine.rows.edge[edge].since:
-                    status = follow_edge(
-                        machine, machine.rows.edge[edge].program, view, row, words, pool, pool.primitive, cython.address(node)
-                    )
-                    if status != Status.FINE:
-                        return status
-                edge = machine.rows.edge[edge].next
-        elif ins.op == EMIT:
-            if machine.track and node < 0:
-                node = new_node(machine, view, row, words[LINEAGE], ins.dst, pool.primitive)
-                if node < 0:
-                    return Status.NO_MEMORY
-            status = emit(machine, ins, frame, view, row, words[START], words[BORN], node)
-            if status == Status.OVERFLOW:
-                return overflow(machine, pool.program, view, row)
-            if status != Status.FINE:
-                return status
-            # The image is the instance after the step. Its key is the same but for runs over changing keys.
-            if machine.single and not pool.carries and same_key(pool, machine.image.data, words):
-                memcpy(words, machine.image.data, pool.width * 8)
-                machine.rebound = True
-            else:
-                status = add_later(machine, state, machine.image.data)
-                if status != Status.FINE:
-                    return status
-        else:
-            return Status.FINE
-        pc += 1
+    machine.epoch.affected = False
+    machine.epoch.rebound = False
+    return run_program(
+        machine, pool.program, state, cython.address(machine.frames.state), pool, words, view, row, pool.primitive, cython.address(node)
+    )
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def follow_edge(
+def run_program(
     machine: Machine,
     program: int64_t,
+    state: int64_t,
+    frame: cython.pointer(Frame),
+    pool: cython.pointer(Pool),
+    words: cython.pointer(int64_t),
     view: cython.pointer(View),
     row: int64_t,
-    words: cython.pointer(cython.const[int64_t]),
-    pool: cython.pointer(Pool),
     primitive: cython.bint,
     node: cython.pointer(int64_t),
 ) -> Status:
-    """Run a forward edge for an instance and the candidate it took, or for an event alone (`words` is NULL).
+    """Run the program of a state, for an instance and a candidate; or that of an edge (`state` is -1), for an instance and the
+    candidate it took, or for an event alone (`words` is NULL).
 
     `node` is that of the contributors, -1 as long as there is none.
     """
     code: cython.pointer(cython.const[Instruction]) = code_of(machine, program)
-    frame: cython.pointer(Frame) = cython.address(machine.edge_frame)
     ins: cython.pointer(cython.const[Instruction])
     pc: cython.int = 0
     start: int64_t = view.starts[row]
@@ -416,20 +361,66 @@ def follow_edge(
                 pc = ins.b
                 continue
         elif ins.op == EMIT:
-            if machine.track and node[0] < 0:
-                node[0] = new_node(machine, view, row, parent, ins.dst, primitive)
+            if machine.lineage.is_wanted and node[0] < 0:
+                node[0] = event_node(machine, view, row, parent, ins.dst, primitive)
                 if node[0] < 0:
                     return Status.NO_MEMORY
             status = emit(machine, ins, frame, view, row, start, born, node[0])
-            if status == Status.FINE and ins.a >= 0:
-                status = add_instance(machine, ins.a, machine.image.data)
+            if status == Status.FINE and state >= 0:
+                status = rebind(machine, state, pool, words)
+            elif status == Status.FINE and ins.a >= 0:
+                status = add_instance(machine, ins.a, machine.epoch.image.data)
             if status == Status.OVERFLOW:
                 return overflow(machine, program, view, row)
-            if status != Status.FINE:
-                return status
+        elif ins.op == AFFECT:
+            if machine.epoch.only_skip:
+                return Status.FINE
+            machine.epoch.affected = True
+        elif ins.op == FORWARD:
+            status = follow_edges(machine, pool, words, view, row, node)
         else:
             return Status.FINE
+        if status != Status.FINE:
+            return status
         pc += 1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def follow_edges(
+    machine: Machine,
+    pool: cython.pointer(Pool),
+    words: cython.pointer(int64_t),
+    view: cython.pointer(View),
+    row: int64_t,
+    node: cython.pointer(int64_t),
+) -> Status:
+    """An instance took a candidate: run the forward edges of its state that are open to it."""
+    edge: cython.pointer(cython.const[EdgeRow])
+    number: int64_t = pool.first_edge
+    frame: cython.pointer(Frame) = cython.address(machine.frames.edge)
+    status: Status
+    while number >= 0:
+        edge = cython.address(machine.rows.edge[number])
+        if edge.since == INT64_MIN or words[BORN] > edge.since:
+            status = run_program(machine, edge.program, -1, frame, pool, words, view, row, pool.primitive, node)
+            if status != Status.FINE:
+                return status
+        number = edge.next
+    return Status.FINE
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def rebind(machine: Machine, state: int64_t, pool: cython.pointer(Pool), words: cython.pointer(int64_t)) -> Status:
+    """The image is the instance after a step of its run. Its key is the same but for runs over changing keys."""
+    if machine.epoch.is_single and not pool.carries and same_key(pool, machine.epoch.image.data, words):
+        memcpy(words, machine.epoch.image.data, pool.width * 8)
+        machine.epoch.rebound = True
+        return Status.FINE
+    return add_later(machine, state, machine.epoch.image.data)
 
 
 @cython.cfunc
@@ -455,7 +446,7 @@ def emit(
             return Status.OVERFLOW
     if ins.a < 0:
         return emit_row(machine, ins, frame, start, view.ends[row], node)
-    words: cython.pointer(int64_t) = machine.image.data
+    words: cython.pointer(int64_t) = machine.epoch.image.data
     flags: cython.pointer(uint8_t) = cython.cast(cython.pointer(uint8_t), words + HEADER + n)
     words[START] = start
     words[FINISH] = view.ends[row]
@@ -490,7 +481,7 @@ def emit_row(
         return Status.NO_MEMORY
     if not push(cython.address(result.starts), start) or not push(cython.address(result.ends), end):
         return Status.NO_MEMORY
-    if machine.track and not push(cython.address(result.lineage), node):
+    if machine.lineage.is_wanted and not push(cython.address(result.lineage), node):
         return Status.NO_MEMORY
     for i in range(ins.c):
         register = machine.rows.operand[ins.b + i]
@@ -506,13 +497,13 @@ def emit_row(
 @cython.exceptval(check=False)
 def add_instance(machine: Machine, state: int64_t, words: cython.pointer(cython.const[int64_t])) -> Status:
     """Put an instance where later candidates find it; in an epoch of several events only at its end."""
-    pool: cython.pointer(Pool) = cython.address(machine.pools[state])
+    pool: cython.pointer(Pool) = cython.address(machine.automata.pools[state])
     hash_: uint64_t = 0
     c: int64_t
     if not key_of_instance(pool, words, cython.address(hash_)):
         # A null in the key equals nothing, now or later: no candidate can ever affect it.
         return Status.FINE
-    if not machine.single:
+    if not machine.epoch.is_single:
         return add_later(machine, state, words)
     if pool.carries:
         flags: cython.pointer(cython.const[uint8_t]) = cython.cast(cython.pointer(cython.const[uint8_t]), words + HEADER + pool.n_slots)
@@ -523,9 +514,9 @@ def add_instance(machine: Machine, state: int64_t, words: cython.pointer(cython.
         return Status.NO_MEMORY
     if not pool.listed:
         pool.listed = True
-        if not push(cython.address(machine.live[pool.group]), state):
+        if not push(cython.address(machine.automata.live[pool.group]), state):
             return Status.NO_MEMORY
-    if pool.n_live >= pool.sweep_at and not push(cython.address(machine.crowded), state):
+    if pool.n_live >= pool.sweep_at and not push(cython.address(machine.epoch.crowded), state):
         return Status.NO_MEMORY
     return Status.FINE
 
@@ -535,39 +526,13 @@ def add_instance(machine: Machine, state: int64_t, words: cython.pointer(cython.
 @cython.exceptval(check=False)
 def add_later(machine: Machine, state: int64_t, words: cython.pointer(cython.const[int64_t])) -> Status:
     """Put an instance aside until the epoch ends."""
-    n: int64_t = machine.pools[state].width
-    if not push(cython.address(machine.pending), state) or not grow(cython.address(machine.pending), machine.pending.size + n):
+    pending: cython.pointer(Buffer) = cython.address(machine.epoch.pending)
+    n: int64_t = machine.automata.pools[state].width
+    if not push(pending, state) or not grow(pending, pending.size + n):
         return Status.NO_MEMORY
-    memcpy(machine.pending.data + machine.pending.size, words, n * 8)
-    machine.pending.size += n
+    memcpy(pending.data + pending.size, words, n * 8)
+    pending.size += n
     return Status.FINE
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def new_node(machine: Machine, view: cython.pointer(View), row: int64_t, parent: int64_t, tag: int64_t, primitive: cython.bint) -> int64_t:
-    """The node of `parent`'s contributors followed by the event's; leaves are (-2 - stream, number of the event, 0)."""
-    nodes: cython.pointer(Buffer) = cython.address(machine.nodes)
-    right: int64_t = view.lineage[row]
-    if view.is_source:
-        if not push(nodes, -2 - view.number) or not push(nodes, right) or not push(nodes, 0):
-            return -1
-        right = nodes.size // 3 - 1
-        if machine.by_history and not push_times(machine, 1, 0):
-            return -1
-    if machine.by_history and not push_times(machine, view.starts[row] if primitive else 1, view.ends[row] if primitive else 0):
-        return -1
-    if not push(nodes, parent) or not push(nodes, right) or not push(nodes, tag):
-        return -1
-    return nodes.size // 3 - 1
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def push_times(machine: Machine, start: int64_t, end: int64_t) -> cython.bint:
-    return push(cython.address(machine.times), start) and push(cython.address(machine.times), end)
 
 
 @cython.cfunc
@@ -582,36 +547,36 @@ def end_epoch(machine: Machine) -> Status:
     pool: cython.pointer(Pool)
     entry: cython.pointer(Entry)
     status: Status
-    for i in range(0, machine.dead.size, 2):
-        pool = cython.address(machine.pools[machine.dead.data[i]])
-        hash_ = machine.dead.data[i + 1]
+    for i in range(0, machine.epoch.dead.size, 2):
+        pool = cython.address(machine.automata.pools[machine.epoch.dead.data[i]])
+        hash_ = machine.epoch.dead.data[i + 1]
         position = home_of(pool, hash_)
         while pool.entries[position].hash != 0:
             entry = pool.entries + position
             if entry.hash == hash_:
                 j = 0
                 while j < entry.n:
-                    if (pool.data + entry.block + j * pool.width)[MARK] >= machine.epoch_began:
+                    if (pool.data + entry.block + j * pool.width)[MARK] >= machine.epoch.began:
                         remove_instance(pool, entry, j)
                     else:
                         j += 1
             position = (position + 1) & (pool.n_entries - 1)
         remove_empty(pool, hash_)
-    machine.dead.size = 0
-    machine.single = True
+    machine.epoch.dead.size = 0
+    machine.epoch.is_single = True
     i = 0
-    while i < machine.pending.size:
-        state = machine.pending.data[i]
-        status = add_instance(machine, state, machine.pending.data + i + 1)
+    while i < machine.epoch.pending.size:
+        state = machine.epoch.pending.data[i]
+        status = add_instance(machine, state, machine.epoch.pending.data + i + 1)
         if status != Status.FINE:
             return status
-        i += 1 + machine.pools[state].width
-    machine.pending.size = 0
-    for i in range(machine.crowded.size):
-        pool = cython.address(machine.pools[machine.crowded.data[i]])
+        i += 1 + machine.automata.pools[state].width
+    machine.epoch.pending.size = 0
+    for i in range(machine.epoch.crowded.size):
+        pool = cython.address(machine.automata.pools[machine.epoch.crowded.data[i]])
         if pool.n_live >= pool.sweep_at and not expire(pool, machine.now):
             return Status.NO_MEMORY
-    machine.crowded.size = 0
+    machine.epoch.crowded.size = 0
     return Status.FINE
 
 

@@ -9,6 +9,7 @@ from cython.cimports.keuka.kernel.batches import take_result
 from cython.cimports.keuka.kernel.buffers import Buffer, grow
 from cython.cimports.keuka.kernel.epochs import run_epoch, run_row
 from cython.cimports.keuka.kernel.instances import Pool, Sieve, beyond, count_key, expire, home_of, is_sparse
+from cython.cimports.keuka.kernel.lineage import count_nodes
 from cython.cimports.keuka.kernel.machine import AHEAD, LARGE, MOST_APART, Machine, Result, Status, View
 from cython.cimports.keuka.kernel.rows import GROUP
 from cython.cimports.keuka.kernel.sequences import run_sequence
@@ -47,12 +48,12 @@ def run(machine: Machine, leader: Machine, shard: int64_t, upto: int64_t) -> Non
                 machine.hashes[i].data = leader.hashes[i].data
         for i in range(machine.rows.n_ports):
             if machine.streams[machine.rows.group_port[i]].view.is_source:
-                machine.ports[i].data = leader.ports[i].data
+                machine.automata.ports[i].data = leader.automata.ports[i].data
     machine.shard = shard
     machine.stop = False
     machine.upto = upto
     machine.unit = 0
-    machine.n_shared_nodes = -1
+    machine.lineage.n_shared = -1
     machine.begin_counting()
     with cython.nogil:
         machine.reset()
@@ -92,8 +93,8 @@ def go_on(machine: Machine) -> None:
 def begin_groups(machine: Machine) -> Status:
     i: int64_t
     machine.work = 0
-    machine.frame.columns = machine.columns
-    machine.edge_frame.columns = machine.columns
+    machine.frames.state.columns = machine.columns
+    machine.frames.edge.columns = machine.columns
     for i in range(machine.n_hashes):
         if machine.rows.hash[i].stream >= 0 and (
             machine.hashes[i].sieve.stale or 8 * machine.hashes[i].sieve.n_keys > machine.hashes[i].sieve.n_cells
@@ -115,8 +116,8 @@ def run_units(machine: Machine) -> Status:
         if machine.rows.unit[machine.unit].kind == GROUP:
             status = run_group(machine, number)
         else:
-            if machine.n_shared_nodes < 0 and not machine.sequences[number].is_read:
-                machine.n_shared_nodes = machine.n_left_nodes = machine.nodes.size // 3
+            if machine.lineage.n_shared < 0 and not machine.sequences[number].is_read:
+                machine.lineage.n_shared = machine.lineage.n_left = count_nodes(machine)
             status = run_sequence(machine, cython.address(machine.sequences[number]))
         if status != Status.FINE:
             return status
@@ -154,9 +155,9 @@ def run_group(machine: Machine, g: int64_t) -> Status:
         status = run_ports(machine, g)
     if status != Status.FINE:
         return status
-    for i in range(machine.live[g].size):
-        state = machine.live[g].data[i]
-        pool = cython.address(machine.pools[state])
+    for i in range(machine.automata.live[g].size):
+        state = machine.automata.live[g].data[i]
+        pool = cython.address(machine.automata.pools[state])
         # Quiet keys are not found by candidates: their time is looked at once a window.
         if is_sparse(pool) or (pool.n_live > 0 and beyond(pool.swept_at, machine.now, pool.window)):
             if not expire(pool, machine.now):
@@ -174,9 +175,9 @@ def count_keys(machine: Machine, which: int64_t) -> cython.bint:
     s: int64_t
     i: int64_t
     n_keys: int64_t = 0
-    for s in range(machine.n_states):
-        if machine.pools[s].sieve == sieve:
-            n_keys += machine.pools[s].n_used
+    for s in range(machine.automata.n_states):
+        if machine.automata.pools[s].sieve == sieve:
+            n_keys += machine.automata.pools[s].n_used
     release(sieve.counts, sieve.n_cells)
     sieve.n_cells = 64
     sieve.shift = 58
@@ -188,8 +189,8 @@ def count_keys(machine: Machine, which: int64_t) -> cython.bint:
     if sieve.counts == cython.NULL:
         sieve.n_cells = 0
         return False
-    for s in range(machine.n_states):
-        pool = cython.address(machine.pools[s])
+    for s in range(machine.automata.n_states):
+        pool = cython.address(machine.automata.pools[s])
         if pool.sieve == sieve:
             for i in range(pool.n_entries):
                 if pool.entries[i].hash != 0:
@@ -210,7 +211,7 @@ def place_hashes(machine: Machine, group: int64_t) -> cython.pointer(Sieve):
     same: cython.bint = n > 0
     pool: cython.pointer(Pool)
     for i in range(first, first + n):
-        pool = cython.address(machine.pools[machine.rows.group_state[i]])
+        pool = cython.address(machine.automata.pools[machine.rows.group_state[i]])
         which = machine.rows.state[machine.rows.group_state[i]].hash
         pool.hashes = machine.hashes[which].data
         same = same and which == machine.rows.state[machine.rows.group_state[first]].hash
@@ -223,14 +224,14 @@ def place_hashes(machine: Machine, group: int64_t) -> cython.pointer(Sieve):
 def run_one_port(machine: Machine, group: int64_t, port: int64_t, sieve: cython.pointer(Sieve)) -> Status:
     """With one stream there is nothing to merge, and in most epochs nothing happens."""
     stream: int64_t = machine.rows.group_port[port]
-    fires: cython.pointer(cython.const[uint8_t]) = machine.ports[port].data
+    fires: cython.pointer(cython.const[uint8_t]) = machine.automata.ports[port].data
     owner: cython.pointer(cython.const[uint8_t]) = machine.streams[stream].owner_data
     hashes: cython.pointer(cython.const[int64_t]) = cython.NULL
     ends: cython.pointer(cython.const[int64_t]) = machine.streams[stream].view.ends
     found: cython.bint
     own: cython.pointer(cython.const[int64_t]) = cython.NULL
     view: cython.pointer(View) = cython.address(machine.streams[stream].view)
-    live: cython.pointer(Buffer) = cython.address(machine.live[group])
+    live: cython.pointer(Buffer) = cython.address(machine.automata.live[group])
     rows: int64_t[MOST_APART]
     row: int64_t
     n: int64_t = view.n_rows
@@ -241,9 +242,9 @@ def run_one_port(machine: Machine, group: int64_t, port: int64_t, sieve: cython.
     large: cython.bint = False
     status: Status = Status.FINE
     for i in range(live.size):
-        large = large or machine.pools[live.data[i]].n_used > LARGE
+        large = large or machine.automata.pools[live.data[i]].n_used > LARGE
     if sieve != cython.NULL:
-        hashes = machine.pools[machine.rows.group_state[machine.rows.group[group].first_state]].hashes
+        hashes = machine.automata.pools[machine.rows.group_state[machine.rows.group[group].first_state]].hashes
     if owner != cython.NULL:
         # A list of its rows costs a machine a nanosecond a row; asking each row cost five, because no processor can guess the answer.
         if not grow(cython.address(machine.own_rows), n + 1):
@@ -307,7 +308,7 @@ def finds_some(machine: Machine, live: cython.pointer(Buffer), row: int64_t) -> 
     i: int64_t
     position: int64_t
     for i in range(live.size):
-        pool = cython.address(machine.pools[live.data[i]])
+        pool = cython.address(machine.automata.pools[live.data[i]])
         hash_ = pool.hashes[row]
         if pool.n_entries > 0 and hash_ != 0:
             position = home_of(pool, hash_)
@@ -328,7 +329,7 @@ def fetch_ahead(machine: Machine, live: cython.pointer(Buffer), later: int64_t, 
     i: int64_t
     position: int64_t
     for i in range(live.size):
-        pool = cython.address(machine.pools[live.data[i]])
+        pool = cython.address(machine.automata.pools[live.data[i]])
         if pool.n_entries > 0:
             prefetch(pool.entries + home_of(pool, pool.hashes[later]))
             position = home_of(pool, pool.hashes[sooner])
@@ -347,7 +348,7 @@ def are_apart(machine: Machine, live: cython.pointer(Buffer), rows: cython.point
     a: int64_t
     b: int64_t
     for i in range(live.size):
-        pool = cython.address(machine.pools[live.data[i]])
+        pool = cython.address(machine.automata.pools[live.data[i]])
         for a in range(1, n):
             for b in range(a):
                 if pool.hashes[rows[a]] == pool.hashes[rows[b]] and pool.hashes[rows[a]] != 0:
@@ -397,7 +398,7 @@ def run_ports(machine: Machine, group: int64_t) -> Status:
             row = machine.streams[stream].view.low
             status = Status.FINE
             if machine.streams[stream].owner_data == cython.NULL or machine.streams[stream].owner_data[row] == machine.shard:
-                status = run_row(machine, group, stream, row, machine.ports[only].data[row])
+                status = run_row(machine, group, stream, row, machine.automata.ports[only].data[row])
         else:
             status = run_epoch(machine, group)
         if status != Status.FINE:

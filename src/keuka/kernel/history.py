@@ -6,7 +6,8 @@ Only states that choose by history come here, and only in epochs with several ev
 
 import cython
 from cython.cimports.keuka.kernel.buffers import Buffer, grow, push
-from cython.cimports.keuka.kernel.machine import Machine, View
+from cython.cimports.keuka.kernel.lineage import Node, Times, node_at, times_at
+from cython.cimports.keuka.kernel.machine import Lineage, Machine, View
 from cython.cimports.libc.stdint import int64_t
 
 
@@ -15,26 +16,27 @@ from cython.cimports.libc.stdint import int64_t
 @cython.exceptval(check=False)
 def rank_rows(machine: Machine, view: cython.pointer(View), primitive: cython.bint) -> cython.bint:
     """Fill `ranked` with (row, rank) of all rows of the epoch at hand, by rank; equal histories have equal ranks."""
+    lineage: cython.pointer(Lineage) = cython.address(machine.lineage)
     n: int64_t = view.high - view.low
     i: int64_t
     rank: int64_t = 0
-    machine.histories.size = machine.history_ends.size = 0
+    lineage.histories.size = lineage.history_ends.size = 0
     for i in range(view.low, view.high):
-        if primitive or not machine.by_history or view.is_source or view.lineage[i] < 0:
-            if not push(cython.address(machine.histories), view.ends[i]) or not push(cython.address(machine.histories), view.starts[i]):
+        if primitive or not lineage.by_history or view.is_source or view.lineage[i] < 0:
+            if not push(cython.address(lineage.histories), view.ends[i]) or not push(cython.address(lineage.histories), view.starts[i]):
                 return False
         elif not write_history(machine, view.lineage[i]):
             return False
-        if not push(cython.address(machine.history_ends), machine.histories.size):
+        if not push(cython.address(lineage.history_ends), lineage.histories.size):
             return False
     if not sort_rows(machine, n):
         return False
     for i in range(n):
-        if i > 0 and compare(machine, machine.ranked.data[2 * i - 2], machine.ranked.data[2 * i]) != 0:
+        if i > 0 and compare(machine, lineage.ranked.data[2 * i - 2], lineage.ranked.data[2 * i]) != 0:
             rank += 1
-        machine.ranked.data[2 * i + 1] = rank
+        lineage.ranked.data[2 * i + 1] = rank
     for i in range(n):
-        machine.ranked.data[2 * i] += view.low
+        lineage.ranked.data[2 * i] += view.low
     return True
 
 
@@ -43,23 +45,27 @@ def rank_rows(machine: Machine, view: cython.pointer(View), primitive: cython.bi
 @cython.exceptval(check=False)
 def write_history(machine: Machine, node: int64_t) -> cython.bint:
     """Append the times of a node's primitive events, the last first, each as end and start."""
-    stack: cython.pointer(Buffer) = cython.address(machine.node_stack)
+    lineage: cython.pointer(Lineage) = cython.address(machine.lineage)
+    stack: cython.pointer(Buffer) = cython.address(lineage.stack)
+    histories: cython.pointer(Buffer) = cython.address(lineage.histories)
+    parts: cython.pointer(Node)
+    times: cython.pointer(Times)
     stack.size = 0
     if not push(stack, node):
         return False
     while stack.size > 0:
         stack.size -= 1
         node = stack.data[stack.size]
-        if machine.nodes.data[3 * node] <= -2:
+        parts = node_at(machine, node)
+        times = times_at(machine, node)
+        if parts.left <= -2:
             continue  # an event from before times were wanted
-        if machine.nodes.data[3 * node] >= 0 and not push(stack, machine.nodes.data[3 * node]):
+        if parts.left >= 0 and not push(stack, parts.left):
             return False
-        if machine.times.data[2 * node] <= machine.times.data[2 * node + 1]:
-            if not push(cython.address(machine.histories), machine.times.data[2 * node + 1]):
+        if times.start <= times.end:
+            if not (push(histories, times.end) and push(histories, times.start)):
                 return False
-            if not push(cython.address(machine.histories), machine.times.data[2 * node]):
-                return False
-        elif not push(stack, machine.nodes.data[3 * node + 1]):
+        elif not push(stack, parts.right):
             return False
     return True
 
@@ -69,8 +75,9 @@ def write_history(machine: Machine, node: int64_t) -> cython.bint:
 @cython.exceptval(check=False)
 def compare(machine: Machine, first: int64_t, second: int64_t) -> int64_t:
     """Negative if the first row's history comes first, 0 if they are equal."""
-    ends: cython.pointer(int64_t) = machine.history_ends.data
-    values: cython.pointer(int64_t) = machine.histories.data
+    lineage: cython.pointer(Lineage) = cython.address(machine.lineage)
+    ends: cython.pointer(int64_t) = lineage.history_ends.data
+    values: cython.pointer(int64_t) = lineage.histories.data
     a: int64_t = 0 if first == 0 else ends[first - 1]
     b: int64_t = 0 if second == 0 else ends[second - 1]
     while a < ends[first] and b < ends[second]:
@@ -86,6 +93,7 @@ def compare(machine: Machine, first: int64_t, second: int64_t) -> int64_t:
 @cython.exceptval(check=False)
 def sort_rows(machine: Machine, n: int64_t) -> cython.bint:
     """Merge sort: `ranked` gets the numbers of the epoch's rows in order, with room for their ranks."""
+    lineage: cython.pointer(Lineage) = cython.address(machine.lineage)
     i: int64_t
     a: int64_t
     b: int64_t
@@ -93,10 +101,10 @@ def sort_rows(machine: Machine, n: int64_t) -> cython.bint:
     middle: int64_t
     last: int64_t
     width: int64_t = 1
-    if not grow(cython.address(machine.ranked), 2 * n) or not grow(cython.address(machine.merged), 2 * n):
+    if not grow(cython.address(lineage.ranked), 2 * n) or not grow(cython.address(lineage.merged), 2 * n):
         return False
     for i in range(n):
-        machine.ranked.data[2 * i] = i
+        lineage.ranked.data[2 * i] = i
     while width < n:
         i = 0
         while i < n:
@@ -105,13 +113,13 @@ def sort_rows(machine: Machine, n: int64_t) -> cython.bint:
             a = i
             b = middle
             for k in range(i, last):
-                if a < middle and (b == last or compare(machine, machine.ranked.data[2 * a], machine.ranked.data[2 * b]) <= 0):
-                    machine.merged.data[2 * k] = machine.ranked.data[2 * a]
+                if a < middle and (b == last or compare(machine, lineage.ranked.data[2 * a], lineage.ranked.data[2 * b]) <= 0):
+                    lineage.merged.data[2 * k] = lineage.ranked.data[2 * a]
                     a += 1
                 else:
-                    machine.merged.data[2 * k] = machine.ranked.data[2 * b]
+                    lineage.merged.data[2 * k] = lineage.ranked.data[2 * b]
                     b += 1
             i += 2 * width
-        machine.ranked, machine.merged = machine.merged, machine.ranked
+        lineage.ranked, lineage.merged = lineage.merged, lineage.ranked
         width *= 2
     return True

@@ -58,9 +58,6 @@ cdef struct Pool:
     int64_t most_live     # the largest n_live so far
     int64_t sweep_at      # n_live at which expired instances are looked for
     int64_t swept_at      # tick at which they were looked for last
-    int64_t n_tested      # instances that a candidate found
-    int64_t n_affected    # of these, ended or gone on
-    int64_t n_taken       # of these, gone on
 
 cdef void clear(Pool* pool) noexcept nogil
 cdef bint key_of_instance(Pool* pool, const int64_t* words, uint64_t* hash_) noexcept nogil

@@ -71,75 +71,88 @@ cdef struct Fault:        # where an overflow happened
     int64_t row
     int64_t tick
 
+cdef struct Frames:       # registers
+    Frame state           # one lane, for programs of states and sequences
+    Frame edge            # one lane, for edges
+    Frame wide            # CHUNK lanes
+    int64_t n_registers
+    int64_t n_wide
+
+cdef struct Epoch:        # what becomes of the instances of automata in the epoch at hand
+    int64_t mark          # of instances that go at its end; those who choose by history have several a tick
+    int64_t began         # the first of them
+    bint is_single        # has it one event only?
+    bint only_skip        # is the instance at hand gone already, to an event with an earlier history?
+    bint affected         # what became of the instance at hand
+    bint rebound
+    Buffer image          # an instance on its way into a pool
+    Buffer pending        # (state, words) of instances that appear at its end
+    Buffer dead           # (state, hash) of keys with instances that go at its end
+    Buffer crowded        # states to look for expired instances in
+
+cdef struct Lineage:      # contributors of instances and matches
+    bint is_wanted
+    bint by_history       # are the times of contributors kept?
+    Buffer nodes          # (left, right, tag)
+    Buffer times          # by node: start and end of the event it adds, or 1, 0 if that is not a primitive one
+    Buffer stack
+    Buffer histories      # of the rows of an epoch, each from the end: end, start, end before, ...
+    Buffer history_ends   # by row of the epoch: where its history ends
+    Buffer ranked         # (row, rank), by rank
+    Buffer merged
+    int64_t n_shared      # nodes made of the batch before the first sequence that nobody reads
+    int64_t n_left        # by the last sweep between two turns of matches
+
+cdef struct Automata:
+    int64_t n_states      # these arrays only grow
+    int64_t n_groups
+    int64_t n_ports
+    Pool* pools           # by state
+    Buffer* live          # by group: states that may have instances
+    PortPart* ports       # by port of a group
+
 cdef class Machine:
     cdef readonly object forest
     cdef readonly StringTable strings
-    cdef list bound               # of the batch, kept alive while it runs
     cdef Rows rows                     # the static arrays of the forest
     cdef int64_t version               # of the forest, that was taken over
     # By number of the forest; these arrays only grow.
     cdef int64_t n_streams
     cdef int64_t n_columns
     cdef int64_t n_hashes
-    cdef readonly int64_t n_states
     cdef StreamPart* streams
     cdef Column* columns
     cdef Computed* computed            # by column
     cdef HashPart* hashes
-    cdef Pool* pools                   # by state
-    cdef readonly int64_t n_sequences
-    cdef Sequence* sequences           # by number of the forest
+    cdef Automata automata
+    cdef int64_t n_sequences
+    cdef Sequence* sequences
     cdef list sequence_arrays          # what they point into
-    cdef int64_t n_allocated_groups
-    cdef int64_t n_allocated_ports
-    cdef Buffer* live                  # by group: states that may have instances
-    cdef PortPart* ports               # by port of a group
-    # Which rows of the sources are this machine's.
-    cdef list owner_columns            # by stream: [(column, is it a double?)]
-    cdef int64_t shard
+    # The batch at hand.
+    cdef list bound                    # its arrays, kept alive while it runs
+    cdef list owner_columns            # which rows are whose: by stream [(column, is it a double?)]
+    cdef int64_t shard                 # of the rows that are this machine's
     cdef Buffer own_rows               # of the stream at hand
-    cdef Frame frame                   # one lane, for programs of states
-    cdef Frame edge_frame              # one lane, for edges
-    cdef Frame wide                    # CHUNK lanes
-    cdef int64_t n_registers
-    cdef int64_t n_wide
-    cdef Buffer image                  # an instance on its way into a pool
-    cdef int64_t epoch                 # mark of instances that go at its end; those who choose by history have several a tick
-    cdef int64_t epoch_began           # the first of them
-    cdef bint only_skip                # is the instance at hand gone already, to an event with an earlier history?
     cdef int64_t now                   # the last tick that was run
     cdef int64_t upto                  # the batch is all there is up to this tick
     cdef int64_t unit                  # the one at hand
     cdef public bint in_turns          # do matches come in turns, if there are many? Several machines would mix up their order
     cdef readonly bint has_more        # the batch goes on when its matches are taken
-    cdef int64_t n_shared_nodes        # made of the batch before the first sequence that nobody reads
-    cdef int64_t n_left_nodes          # by the last sweep between two turns of matches
-    cdef bint single                   # has the epoch at hand one event only?
-    cdef bint affected                 # what became of the instance at hand
-    cdef bint rebound
-    cdef bint track
-    cdef bint by_history               # are the times of contributors kept?
-    cdef Buffer pending                # (state, words) of instances that appear at the end of the epoch
-    cdef Buffer dead                   # (state, hash) of keys with instances that go at the end of the epoch
-    cdef Buffer crowded                # states to look for expired instances in
     cdef Buffer touched                # streams of operators with rows that were not taken yet
     cdef Buffer filled                 # those with rows in this batch
-    cdef Buffer nodes                  # (left, right, tag) of contributors
-    cdef Buffer times                  # by node: start and end of the event it adds, or 1, 0 if that is not a primitive one
-    cdef Buffer node_stack
-    cdef Buffer histories              # of the rows of an epoch, each from the end: end, start, end before, ...
-    cdef Buffer history_ends           # by row of the epoch: where its history ends
-    cdef Buffer ranked                 # (row, rank), by rank
-    cdef Buffer merged
     cdef Buffer taken                  # row handles that instances of this batch hold
-    cdef int64_t work                  # programs since signals were looked at
-    cdef Status reason                 # why a test of a sequence could not be made
-    cdef public int64_t room           # bytes that the step at hand may still take
-    cdef public double deadline        # of the step at hand, in seconds of the monotonic clock; infinite if there is none
+    cdef Frames frames
+    cdef Epoch epoch
+    cdef Lineage lineage
+    # What the step at hand may take.
+    cdef public int64_t room           # bytes
+    cdef public double deadline        # in seconds of the monotonic clock; infinite if there is none
     cdef bint refused                  # was the room not enough?
+    cdef bint stop                     # set from another thread
+    cdef int64_t work                  # programs since signals were looked at
     cdef int64_t n_text_bytes          # of the forest's strings, when the step began
     cdef int64_t held                  # bytes, as of the last step; -1: to be measured
-    cdef bint stop                     # set from another thread
+    cdef Status reason                 # why a test of a sequence could not be made
     cdef Fault fault
 
     cdef follow(self)

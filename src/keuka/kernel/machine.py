@@ -12,6 +12,7 @@ from cython.cimports.keuka.kernel.allocation import release, room, set_room, was
 from cython.cimports.keuka.kernel.buffers import copy_flags, copy_words, grow, push
 from cython.cimports.keuka.kernel.construction import has_first, next_deadline
 from cython.cimports.keuka.kernel.instances import HEADER, Entry, clear
+from cython.cimports.keuka.kernel.lineage import count_nodes
 from cython.cimports.keuka.kernel.rows import (
     BY_HISTORY,
     OUTPUT,
@@ -117,43 +118,43 @@ class Machine:
         for i in range(self.n_columns):
             free(self.computed[i].values.data)
             free(self.computed[i].flags.data)
-        for i in range(self.n_states):
-            clear(cython.address(self.pools[i]))
+        for i in range(self.automata.n_states):
+            clear(cython.address(self.automata.pools[i]))
         for i in range(self.n_sequences):
             free_sequence(cython.address(self.sequences[i]))
         free(self.sequences)
         for i in range(self.n_hashes):
             free(self.hashes[i].values.data)
             free(self.hashes[i].sieve.counts)
-        for i in range(self.n_allocated_groups):
-            free(self.live[i].data)
-        for i in range(self.n_allocated_ports):
-            free(self.ports[i].fires.data)
-        free(self.image.data)
-        free(self.pending.data)
-        free(self.dead.data)
-        free(self.crowded.data)
+        for i in range(self.automata.n_groups):
+            free(self.automata.live[i].data)
+        for i in range(self.automata.n_ports):
+            free(self.automata.ports[i].fires.data)
+        free(self.epoch.image.data)
+        free(self.epoch.pending.data)
+        free(self.epoch.dead.data)
+        free(self.epoch.crowded.data)
         free(self.touched.data)
         free(self.filled.data)
-        free(self.nodes.data)
-        free(self.times.data)
-        free(self.node_stack.data)
-        free(self.histories.data)
-        free(self.history_ends.data)
-        free(self.ranked.data)
-        free(self.merged.data)
+        free(self.lineage.nodes.data)
+        free(self.lineage.times.data)
+        free(self.lineage.stack.data)
+        free(self.lineage.histories.data)
+        free(self.lineage.history_ends.data)
+        free(self.lineage.ranked.data)
+        free(self.lineage.merged.data)
         free(self.taken.data)
         free(self.own_rows.data)
         free(self.streams)
         free(self.columns)
         free(self.computed)
         free(self.hashes)
-        free(self.pools)
-        free(self.live)
-        free(self.ports)
-        free_frame(cython.address(self.frame))
-        free_frame(cython.address(self.edge_frame))
-        free_frame(cython.address(self.wide))
+        free(self.automata.pools)
+        free(self.automata.live)
+        free(self.automata.ports)
+        free_frame(cython.address(self.frames.state))
+        free_frame(cython.address(self.frames.edge))
+        free_frame(cython.address(self.frames.wide))
 
     # -- following the forest ------------------------------------------------------------------------------------------------
 
@@ -169,16 +170,16 @@ class Machine:
         self.place_pools()
         self.place_sequences()
         self.reserve_registers()
-        self.track = len(self.forest.tracking) > 0
-        self.by_history = len(self.forest.ordering) > 0
-        if not self.by_history:
-            self.times.size = 0
-        elif not grow(cython.address(self.times), self.nodes.size // 3 * 2):
+        self.lineage.is_wanted = len(self.forest.tracking) > 0
+        self.lineage.by_history = len(self.forest.ordering) > 0
+        if not self.lineage.by_history:
+            self.lineage.times.size = 0
+        elif not grow(cython.address(self.lineage.times), 2 * count_nodes(self)):
             raise MemoryError("no memory for histories")
         # Of events from before they were wanted the times are not known; no match that needs them goes back so far.
-        while self.times.size < self.nodes.size // 3 * 2 and self.by_history:
-            self.times.data[self.times.size] = 1 - self.times.size % 2  # 1, 0: no primitive event
-            self.times.size += 1
+        while self.lineage.times.size < 2 * count_nodes(self) and self.lineage.by_history:
+            self.lineage.times.data[self.lineage.times.size] = 1 - self.lineage.times.size % 2  # 1, 0: no primitive event
+            self.lineage.times.size += 1
         self.version = self.rows.version
 
     @cython.cfunc
@@ -203,18 +204,18 @@ class Machine:
             memory = enlarged(self.hashes, self.n_hashes, n_hashes, cython.sizeof(HashPart))
             self.hashes = cython.cast(cython.pointer(HashPart), memory)
             self.n_hashes = n_hashes
-        if n_states > self.n_states or self.pools == cython.NULL:
-            memory = enlarged(self.pools, self.n_states, n_states, cython.sizeof(Pool))
-            self.pools = cython.cast(cython.pointer(Pool), memory)
-            self.n_states = n_states
-        if self.rows.n_groups > self.n_allocated_groups or self.live == cython.NULL:
-            memory = enlarged(self.live, self.n_allocated_groups, self.rows.n_groups, cython.sizeof(Buffer))
-            self.live = cython.cast(cython.pointer(Buffer), memory)
-            self.n_allocated_groups = self.rows.n_groups
-        if self.rows.n_ports > self.n_allocated_ports or self.ports == cython.NULL:
-            memory = enlarged(self.ports, self.n_allocated_ports, self.rows.n_ports, cython.sizeof(PortPart))
-            self.ports = cython.cast(cython.pointer(PortPart), memory)
-            self.n_allocated_ports = self.rows.n_ports
+        if n_states > self.automata.n_states or self.automata.pools == cython.NULL:
+            memory = enlarged(self.automata.pools, self.automata.n_states, n_states, cython.sizeof(Pool))
+            self.automata.pools = cython.cast(cython.pointer(Pool), memory)
+            self.automata.n_states = n_states
+        if self.rows.n_groups > self.automata.n_groups or self.automata.live == cython.NULL:
+            memory = enlarged(self.automata.live, self.automata.n_groups, self.rows.n_groups, cython.sizeof(Buffer))
+            self.automata.live = cython.cast(cython.pointer(Buffer), memory)
+            self.automata.n_groups = self.rows.n_groups
+        if self.rows.n_ports > self.automata.n_ports or self.automata.ports == cython.NULL:
+            memory = enlarged(self.automata.ports, self.automata.n_ports, self.rows.n_ports, cython.sizeof(PortPart))
+            self.automata.ports = cython.cast(cython.pointer(PortPart), memory)
+            self.automata.n_ports = self.rows.n_ports
 
     @cython.cfunc
     def place_pools(self):
@@ -226,9 +227,9 @@ class Machine:
         widest: int64_t = 1
         row: cython.pointer(cython.const[StateRow])
         pool: cython.pointer(Pool)
-        for i in range(self.n_states):
+        for i in range(self.automata.n_states):
             row = cython.address(self.rows.state[i])
-            pool = cython.address(self.pools[i])
+            pool = cython.address(self.automata.pools[i])
             pool.listed = False
             pool.sieve = cython.NULL  # the array may have moved
             if row.stream < 0:
@@ -238,7 +239,7 @@ class Machine:
             if pool.serial != row.serial:
                 clear(pool)
                 pool.serial = row.serial
-                pool.most_live = pool.n_tested = pool.n_affected = pool.n_taken = 0
+                pool.most_live = 0
                 pool.swept_at = self.now
             pool.stream, pool.program, pool.n_slots = row.stream, row.program, row.n_slots
             pool.n_keys, pool.window, pool.first_edge = row.n_keys, row.window, row.first_edge
@@ -253,16 +254,16 @@ class Machine:
                 pool.carries = pool.carries or pool.slot_types[c] == ROW_HANDLE
             pool.width = HEADER + pool.n_slots + (pool.n_slots + 7) // 8
             widest = max(widest, pool.width)
-        if not grow(cython.address(self.image), widest):
+        if not grow(cython.address(self.epoch.image), widest):
             raise MemoryError("no memory for the automata")
         for g in range(self.rows.n_groups):
-            self.live[g].size = 0
+            self.automata.live[g].size = 0
             for i in range(self.rows.group[g].first_state, self.rows.group[g].first_state + self.rows.group[g].n_states):
                 s = self.rows.group_state[i]
-                self.pools[s].group = g
-                if self.pools[s].n_live > 0:
-                    self.pools[s].listed = True
-                    if not push(cython.address(self.live[g]), s):
+                self.automata.pools[s].group = g
+                if self.automata.pools[s].n_live > 0:
+                    self.automata.pools[s].listed = True
+                    if not push(cython.address(self.automata.live[g]), s):
                         raise MemoryError("no memory for the automata")
         for i in range(self.rows.n_streams):
             self.streams[i].view.number = i
@@ -369,29 +370,29 @@ class Machine:
     def reserve_registers(self):
         n_registers: int64_t = self.rows.n_registers
         n_wide: int64_t = self.rows.n_wide
-        self.frame.constants = cython.address(self.rows.constant[0])
-        self.frame.sets.rows = cython.address(self.rows.set[0])
-        self.frame.sets.values = cython.address(self.rows.set_value[0])
-        self.edge_frame.constants = self.wide.constants = self.frame.constants
-        self.edge_frame.sets = self.wide.sets = self.frame.sets
-        if n_registers > self.n_registers:
+        self.frames.state.constants = cython.address(self.rows.constant[0])
+        self.frames.state.sets.rows = cython.address(self.rows.set[0])
+        self.frames.state.sets.values = cython.address(self.rows.set_value[0])
+        self.frames.edge.constants = self.frames.wide.constants = self.frames.state.constants
+        self.frames.edge.sets = self.frames.wide.sets = self.frames.state.sets
+        if n_registers > self.frames.n_registers:
             for one in (1, 2):
-                frame: cython.pointer(Frame) = cython.address(self.frame) if one == 1 else cython.address(self.edge_frame)
+                frame: cython.pointer(Frame) = cython.address(self.frames.state) if one == 1 else cython.address(self.frames.edge)
                 free(frame.values)
                 free(frame.flags)
                 frame.values = cython.cast(cython.pointer(int64_t), calloc(n_registers, 8))
                 frame.flags = cython.cast(cython.pointer(uint8_t), calloc(n_registers, 1))
                 if frame.values == cython.NULL or frame.flags == cython.NULL:
                     raise MemoryError("no memory for the registers")
-            self.n_registers = n_registers
-        if n_wide > self.n_wide:
-            free(self.wide.values)
-            free(self.wide.flags)
-            self.wide.values = cython.cast(cython.pointer(int64_t), calloc(n_wide * CHUNK, 8))
-            self.wide.flags = cython.cast(cython.pointer(uint8_t), calloc(n_wide * CHUNK, 1))
-            if self.wide.values == cython.NULL or self.wide.flags == cython.NULL:
+            self.frames.n_registers = n_registers
+        if n_wide > self.frames.n_wide:
+            free(self.frames.wide.values)
+            free(self.frames.wide.flags)
+            self.frames.wide.values = cython.cast(cython.pointer(int64_t), calloc(n_wide * CHUNK, 8))
+            self.frames.wide.flags = cython.cast(cython.pointer(uint8_t), calloc(n_wide * CHUNK, 1))
+            if self.frames.wide.values == cython.NULL or self.frames.wide.flags == cython.NULL:
                 raise MemoryError("no memory for the registers")
-            self.n_wide = n_wide
+            self.frames.n_wide = n_wide
 
     # -- one batch -------------------------------------------------------------------------------------------------------------
 
@@ -464,7 +465,7 @@ class Machine:
             memcpy(cython.address(view[1, 0]), result.ends.data, n * 8)
             for c in range(result.n_columns):
                 memcpy(cython.address(view[c + 2, 0]), result.columns[c].data, n * 8)
-        nodes = copy_words(cython.address(result.lineage), n) if self.track else None
+        nodes = copy_words(cython.address(result.lineage), n) if self.lineage.is_wanted else None
         return words, nodes, [copy_flags(cython.address(result.flags[c]), n) for c in range(result.n_columns)]
 
     def is_in_order(self, stream: int64_t) -> bool:
@@ -505,9 +506,9 @@ class Machine:
     def usage(self, state: int64_t) -> tuple:
         """Of a state: live instances, the most there ever were, and bytes of memory."""
         self.follow()
-        if not 0 <= state < self.n_states:
+        if not 0 <= state < self.automata.n_states:
             raise IndexError("there is no such state")
-        pool: cython.pointer(Pool) = cython.address(self.pools[state])
+        pool: cython.pointer(Pool) = cython.address(self.automata.pools[state])
         return pool.n_live, pool.most_live, pool_bytes(pool)
 
     def sequence_usage(self, number: int64_t) -> tuple:
@@ -544,26 +545,18 @@ class Machine:
                     return True
         return False
 
-    def counters(self, state: int64_t) -> tuple:
-        """Of a state: instances that a candidate found, those of them that ended, and those that went on."""
-        self.follow()
-        if not 0 <= state < self.n_states:
-            raise IndexError("there is no such state")
-        pool: cython.pointer(Pool) = cython.address(self.pools[state])
-        return pool.n_tested, pool.n_affected, pool.n_taken
-
     @property
     def n_nodes(self) -> int:
-        return self.nodes.size // 3
+        return count_nodes(self)
 
     @property
     def n_bytes(self) -> int:
         """Memory held by instances and contributors; strings are the forest's."""
         self.follow()
-        total: int64_t = (self.nodes.capacity + self.times.capacity) * 8
+        total: int64_t = (self.lineage.nodes.capacity + self.lineage.times.capacity) * 8
         i: int64_t
-        for i in range(self.n_states):
-            total += pool_bytes(cython.address(self.pools[i]))
+        for i in range(self.automata.n_states):
+            total += pool_bytes(cython.address(self.automata.pools[i]))
         for i in range(self.n_sequences):
             total += sequence_bytes(cython.address(self.sequences[i]))
         return total
@@ -579,9 +572,10 @@ class Machine:
             return self.held
         i: int64_t
         n_words: int64_t = (
-            self.image.capacity + self.pending.capacity + self.dead.capacity + self.crowded.capacity + self.touched.capacity
-            + self.filled.capacity + self.node_stack.capacity + self.histories.capacity + self.history_ends.capacity
-            + self.ranked.capacity + self.merged.capacity + self.taken.capacity + self.own_rows.capacity
+            self.epoch.image.capacity + self.epoch.pending.capacity + self.epoch.dead.capacity + self.epoch.crowded.capacity
+            + self.touched.capacity + self.filled.capacity + self.lineage.stack.capacity + self.lineage.histories.capacity
+            + self.lineage.history_ends.capacity + self.lineage.ranked.capacity + self.lineage.merged.capacity
+            + self.taken.capacity + self.own_rows.capacity
         )  # fmt: skip
         total: int64_t = 8 * n_words + self.n_bytes
         for i in range(self.n_streams):
@@ -590,10 +584,10 @@ class Machine:
             total += 8 * self.computed[i].values.capacity + self.computed[i].flags.capacity
         for i in range(self.n_hashes):
             total += 8 * self.hashes[i].values.capacity + self.hashes[i].sieve.n_cells
-        for i in range(self.n_allocated_groups):
-            total += 8 * self.live[i].capacity
-        for i in range(self.n_allocated_ports):
-            total += self.ports[i].fires.capacity
+        for i in range(self.automata.n_groups):
+            total += 8 * self.automata.live[i].capacity
+        for i in range(self.automata.n_ports):
+            total += self.automata.ports[i].fires.capacity
         for i in range(self.n_sequences):
             total += row_bytes(cython.address(self.sequences[i]))
         self.held = total
@@ -647,7 +641,7 @@ def pool_bytes(pool: cython.pointer(Pool)) -> int64_t:
 def sequence_bytes(seq: cython.pointer(Sequence)) -> int64_t:
     """Its stacks, and their keys."""
     i: int64_t
-    total: int64_t = seq.keys.n_entries * seq.keys.width * 8
+    total: int64_t = 8 * (seq.keys.n_entries * seq.keys.width + seq.waiting.firsts.capacity + seq.arrived.firsts.capacity)
     for i in range(seq.n_components if seq.serial != 0 else 0):
         if seq.rings[i].data != cython.NULL:
             total += (seq.rings[i].mask + 1) * seq.rings[i].width * 8

@@ -13,11 +13,11 @@ from cython.cimports.keuka.kernel.construction import (
     begin_by_deadline,
     begin_search,
     has_first,
-    leaf_node,
     next_deadline,
     read_slots,
     search,
 )
+from cython.cimports.keuka.kernel.lineage import leaf_node
 from cython.cimports.keuka.kernel.machine import AHEAD, LARGE, ROW_HANDLE, Machine, Status, View
 from cython.cimports.keuka.kernel.rows import ComponentRow, FeedRow
 from cython.cimports.keuka.kernel.stacks import (
@@ -34,11 +34,14 @@ from cython.cimports.keuka.kernel.stacks import (
     PortRows,
     Ring,
     Sequence,
+    drop_event,
+    drop_old,
     event_at,
     find_key,
     is_past,
     new_event,
     prune,
+    shrink_queue,
     shrink_ring,
     tidy_keys,
     top_before,
@@ -69,8 +72,7 @@ def run_sequence(machine: Machine, seq: cython.pointer(Sequence)) -> Status:
                 return status
             seq.is_searching = False
             if seq.by_deadline:
-                seq.rings[seq.root].tail += 1
-                seq.n_events -= 1
+                drop_event(seq, seq.root, seq.root_event)
         if seq.in_epoch:
             status = take_events(machine, seq)
             if status != Status.FINE:
@@ -90,6 +92,8 @@ def run_sequence(machine: Machine, seq: cython.pointer(Sequence)) -> Status:
         begin_epoch(machine, seq, tick)
     prune(seq, machine.upto)
     seq.is_open = False
+    shrink_queue(seq, cython.address(seq.waiting))
+    shrink_queue(seq, cython.address(seq.arrived))
     for i in range(seq.n_components):
         if not shrink_ring(seq.rings + i):
             return Status.NO_MEMORY
@@ -331,7 +335,8 @@ def stack_event(
     i: int64_t
     if not is_wanted(seq, component, tops, tick):
         return Status.FINE
-    if machine.track:
+    drop_old(seq, component, tick)
+    if machine.lineage.is_wanted:
         node = leaf_node(machine, view, row)
         if node < 0:
             return Status.NO_MEMORY

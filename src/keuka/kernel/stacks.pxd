@@ -24,6 +24,7 @@ cpdef enum:
 
 cpdef enum:
     UNKNOWN = -2
+    DROPPED = -3          # in place of EVENT_BELOW: the event is gone, but older ones of its ring are not
     FEWEST = 16           # places of a ring, entries of a table of keys
 
 cdef struct Ring:
@@ -60,6 +61,14 @@ cpdef enum:               # what comes of a condition
 
 cpdef enum:
     MATCH_CHUNK = 131072  # matches after which those who only deliver them get a turn
+
+cdef struct First:        # an event of the first component that occurs
+    int64_t end
+    int64_t number
+
+cdef struct Queue:        # in the order of time
+    Buffer firsts         # of First
+    int64_t n_past        # those in front that are gone
 
 cdef struct Bound:        # the event of a component in the combination at hand
     int64_t end
@@ -103,6 +112,8 @@ cdef struct Sequence:
     const int64_t* slot_types
     bint carries          # is a slot a row handle?
     Ring* rings           # by component
+    Queue waiting         # first events whose windows will end
+    Queue arrived         # those of them that came from another kernel, and are older than others that were here
     Keys keys
     int64_t* shared       # by component: the top of the stack, of components without the key
     int64_t* nothing      # by component: -1, the tops of a key without events
@@ -124,6 +135,7 @@ cdef struct Sequence:
     int64_t floor         # the search is over when it would go back behind this level
     int64_t search        # first level of the search
     int64_t root          # component of the event that completes matches
+    int64_t root_event    # by deadline: its number
     int64_t root_stream
     int64_t root_row
     int64_t tick          # end of the matches
@@ -148,12 +160,29 @@ cdef bint tidy_keys(Keys* keys, const Ring* rings, int64_t n_rings) noexcept nog
 
 cdef int64_t* new_event(Sequence* seq, int64_t component, int64_t* tops, uint64_t hash_, int64_t key, int64_t tick) noexcept nogil
 cdef void drop_old(Sequence* seq, int64_t component, int64_t now) noexcept nogil
+cdef void drop_event(Sequence* seq, int64_t component, int64_t number) noexcept nogil
+cdef void shrink_queue(Sequence* seq, Queue* queue) noexcept nogil
+cdef bint add_waiting(Sequence* seq, int64_t end, int64_t number) noexcept nogil
+cdef void clear_sequence(Sequence* seq) noexcept nogil
 cdef void prune(Sequence* seq, int64_t now) noexcept nogil
 cdef bint place_event(Sequence* seq, int64_t component, const int64_t* words) noexcept nogil
 cdef void free_sequence(Sequence* seq) noexcept nogil
 
 cdef inline int64_t* event_at(const Ring* ring, int64_t number) noexcept nogil:
     return ring.data + (number & ring.mask) * ring.width
+
+cdef inline bint is_dropped(const int64_t* words) noexcept nogil:
+    return words[<int>EVENT_BELOW] == <int>DROPPED
+
+cdef inline int64_t first_component(const Sequence* seq) noexcept nogil:
+    # Of those that occur.
+    return 1 if seq.components[0].is_negated else 0
+
+cdef inline First* first_at(const Queue* queue, int64_t place) noexcept nogil:
+    return <First*>queue.firsts.data + place
+
+cdef inline int64_t count_firsts(const Queue* queue) noexcept nogil:
+    return queue.firsts.size // <int64_t>(sizeof(First) // 8)
 
 cdef inline int64_t* find_key(const Keys* keys, uint64_t hash_, int64_t key) noexcept nogil:
     # The tops of its stacks, or NULL.
@@ -177,6 +206,26 @@ cdef inline uint64_t hash_of(int64_t key) noexcept nogil:
 cdef inline uint64_t hash_of_event(const int64_t* words) noexcept nogil:
     # Events without a key have a place of their own, which no key has: 1 is not the hash of 0.
     return 1 if words[<int>EVENT_TAG] & <int>WITHOUT_KEY else hash_of(words[<int>EVENT_KEY])
+
+cdef inline First* front(const Sequence* seq, Queue* queue) noexcept nogil:
+    # The oldest event of a queue that is still there; NULL if there is none.
+    cdef const Ring* ring = seq.rings + first_component(seq)
+    cdef First* first
+    while queue.n_past < count_firsts(queue):
+        first = first_at(queue, queue.n_past)
+        if first.number >= ring.tail and not is_dropped(event_at(ring, first.number)):
+            return first
+        queue.n_past += 1
+    queue.n_past = queue.firsts.size = 0
+    return NULL
+
+cdef inline First* next_waiting(Sequence* seq) noexcept nogil:
+    # The oldest first event whose window will end; NULL if there is none.
+    cdef First* first = front(seq, &seq.waiting)
+    cdef First* other = NULL
+    if seq.arrived.firsts.size > 0:
+        other = front(seq, &seq.arrived)
+    return first if other == NULL or (first != NULL and first.end <= other.end) else other
 
 cdef inline bint is_past(int64_t end, int64_t now, int64_t kept_for) noexcept nogil:
     # Is now - end at least so much? Written without overflow; end is not after now.

@@ -6,10 +6,11 @@ done for an event that leaves. Those of one key are linked from the latest down.
 
 import cython
 from cython.cimports.keuka.kernel.allocation import reallocate, release, zeroed
+from cython.cimports.keuka.kernel.buffers import push, shrink
 from cython.cimports.keuka.kernel.rows import ComponentRow
-from cython.cimports.libc.stdint import INT64_MAX, int64_t, uint64_t
+from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.stdlib import free
-from cython.cimports.libc.string import memcpy, memset
+from cython.cimports.libc.string import memcpy, memmove, memset
 
 
 @cython.cfunc
@@ -160,15 +161,17 @@ def free_entry(keys: cython.pointer(Keys), hash_: uint64_t) -> cython.pointer(in
 def new_event(
     seq: cython.pointer(Sequence), component: int64_t, tops: cython.pointer(int64_t), hash_: uint64_t, key: int64_t, tick: int64_t
 ) -> cython.pointer(int64_t):
-    """A place on top of the stack, its links made; NULL when memory is out."""
+    """A place on top of the stack, its links made; NULL when memory is out. Numbers follow the order of time, but for events that
+    come from another kernel."""
     row: cython.pointer(cython.const[ComponentRow]) = seq.components + component
     ring: cython.pointer(Ring) = seq.rings + component
     words: cython.pointer(int64_t)
     use_rip: cython.bint = (seq.settings & RIPS) != 0 and (seq.settings & ORDERED) != 0
-    drop_old(seq, component, tick)
     if tops == cython.NULL and not add_key(cython.address(seq.keys), seq.rings, seq.n_components, hash_, key, cython.address(tops)):
         return cython.NULL
     if not add_event(ring):
+        return cython.NULL
+    if seq.settings & WAITS and component == first_component(seq) and not add_waiting(seq, tick, ring.head):
         return cython.NULL
     words = event_at(ring, ring.head)
     words[EVENT_END] = tick
@@ -194,11 +197,86 @@ def drop_old(seq: cython.pointer(Sequence), component: int64_t, now: int64_t) ->
     """Forget the events of a component that can be part of no match any more."""
     ring: cython.pointer(Ring) = seq.rings + component
     kept_for: int64_t = seq.components[component].kept_for
-    if kept_for == INT64_MAX:
-        return
-    while ring.tail < ring.head and is_past(event_at(ring, ring.tail)[EVENT_END], now, kept_for):
+    words: cython.pointer(cython.const[int64_t])
+    while ring.tail < ring.head:
+        words = event_at(ring, ring.tail)
+        if not is_dropped(words):
+            if not is_past(words[EVENT_END], now, kept_for):
+                return
+            seq.n_events -= 1
         ring.tail += 1
-        seq.n_events -= 1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def drop_event(seq: cython.pointer(Sequence), component: int64_t, number: int64_t) -> cython.void:
+    """Forget an event to which no link leads any more."""
+    ring: cython.pointer(Ring) = seq.rings + component
+    event_at(ring, number)[EVENT_BELOW] = DROPPED
+    seq.n_events -= 1
+    while ring.tail < ring.head and is_dropped(event_at(ring, ring.tail)):
+        ring.tail += 1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def add_waiting(seq: cython.pointer(Sequence), end: int64_t, number: int64_t) -> cython.bint:
+    """A first event takes its place among the others. It is the last, unless it comes from another kernel."""
+    queue: cython.pointer(Queue) = cython.address(seq.waiting)
+    n: int64_t = count_firsts(queue)
+    low: int64_t
+    high: int64_t
+    middle: int64_t
+    if n > 0 and first_at(queue, n - 1).end > end:
+        queue = cython.address(seq.arrived)
+        n = count_firsts(queue)
+    if queue.n_past > FEWEST and 2 * queue.n_past > n:
+        n -= queue.n_past
+        memmove(queue.firsts.data, first_at(queue, queue.n_past), n * cython.sizeof(First))
+        queue.firsts.size = n * (cython.sizeof(First) // 8)
+        queue.n_past = 0
+    if not (push(cython.address(queue.firsts), end) and push(cython.address(queue.firsts), number)):
+        return False
+    low, high = queue.n_past, n
+    while low < high:
+        middle = (low + high) >> 1
+        if first_at(queue, middle).end <= end:
+            low = middle + 1
+        else:
+            high = middle
+    if low < n:
+        memmove(first_at(queue, low + 1), first_at(queue, low), (n - low) * cython.sizeof(First))
+        first_at(queue, low).end = end
+        first_at(queue, low).number = number
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def shrink_queue(seq: cython.pointer(Sequence), queue: cython.pointer(Queue)) -> cython.void:
+    """Give memory back after a burst; all of it if no event waits."""
+    if queue.firsts.data == cython.NULL:
+        return
+    if front(seq, queue) == cython.NULL:
+        release(queue.firsts.data, queue.firsts.capacity * 8)
+        queue.firsts.data = cython.NULL
+        queue.firsts.capacity = 0
+    shrink(cython.address(queue.firsts))
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def clear_sequence(seq: cython.pointer(Sequence)) -> cython.void:
+    """Forget all events."""
+    i: int64_t
+    for i in range(seq.n_components):
+        seq.rings[i].tail = seq.rings[i].head
+        seq.shared[i] = -1
+    seq.n_events = seq.waiting.firsts.size = seq.waiting.n_past = seq.arrived.firsts.size = seq.arrived.n_past = 0
 
 
 @cython.cfunc
@@ -250,6 +328,8 @@ def free_sequence(seq: cython.pointer(Sequence)) -> cython.void:
     free(seq.shared)
     free(seq.nothing)
     free(seq.masks.data)
+    free(seq.waiting.firsts.data)
+    free(seq.arrived.firsts.data)
     free(seq.values)
     free(seq.flags)
     free(seq.bound)

@@ -28,7 +28,7 @@ from keuka.events.frontiers import BEGINNING
 from keuka.events.matches import result_schema
 from keuka.events.order import EventBatch
 from keuka.events.sources import OpenStream
-from keuka.kernel import batches, groups, upkeep
+from keuka.kernel import batches, groups, lineage, upkeep
 from keuka.kernel.arrow import Words, match_batch
 from keuka.kernel.forest import Forest
 from keuka.kernel.loading import load
@@ -297,7 +297,7 @@ class Runner:
                 yield self._matches()
                 if self.forest.tracking:
                     for machine in self.machines:
-                        upkeep.sweep_taken(machine)
+                        lineage.sweep_taken(machine)
                 groups.go_on(self.machines[0])
         except Overflow as error:
             raise self._overflow(error, step) from None
@@ -444,8 +444,8 @@ class Runner:
         """The source events behind matches. Every machine has its own nodes."""
         assert found.nodes is not None
         if len(self.machines) == 1:
-            return Leaves(*upkeep.contributors(self.machines[0], found.nodes))
-        pieces = [upkeep.contributors(m, found.nodes[found.machine == i]) for i, m in enumerate(self.machines)]
+            return Leaves(*lineage.contributors(self.machines[0], found.nodes))
+        pieces = [lineage.contributors(m, found.nodes[found.machine == i]) for i, m in enumerate(self.machines)]
         lengths = np.empty(len(found.nodes), np.int64)
         for i, piece in enumerate(pieces):
             lengths[found.machine == i] = np.diff(piece[0])
@@ -495,7 +495,7 @@ class Runner:
             for carrier, column in enumerate(self.carried):
                 column.settle(taken[taken >> CARRIER_SHIFT == carrier] & CARRIED_NUMBER)
         if self.forest.tracking:
-            leaves = np.concatenate([upkeep.leaves(m, first) for m, first in zip(self.machines, first_nodes, strict=True)])
+            leaves = np.concatenate([lineage.leaves(m, first) for m, first in zip(self.machines, first_nodes, strict=True)])
             for name in step:
                 source = self.forest.source(name)
                 if source is not None:
@@ -528,7 +528,7 @@ class Runner:
         alive = np.concatenate([upkeep.live_slots(machine, _OTHER) for machine in self.machines])
         for carrier, column in enumerate(self.carried):
             column.forget_all_but(alive[alive >> CARRIER_SHIFT == carrier] & CARRIED_NUMBER)
-        held = np.concatenate([upkeep.sweep_nodes(machine) for machine in self.machines])
+        held = np.concatenate([lineage.sweep_nodes(machine) for machine in self.machines])
         for name in self.contributors.identities:
             source = self.forest.source(name)
             self.contributors.forget_all_but(name, held[held[:, 0] == (-1 if source is None else source), 1])

@@ -1,81 +1,52 @@
 """The state of a runner as Arrow tables, all of it or that of chosen keys: taken, put into another runner, dropped.
 
-States are known by what they are, slots by what they hold, streams by name, so that state fits into any runner whose queries
-have the same states, whatever else it runs. Numbers of events and nodes are given anew when state is put somewhere.
+`kernel/held.py` gives what the operators hold as columns; here texts, pass-through values and contributors come with it. Streams
+are known by name, so that state fits into any runner whose queries have the same states, whatever else it runs. Numbers of events
+and nodes are given anew when state is put somewhere.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from keuka.events.carried import CarriedColumn
-from keuka.events.columns import ByteArray, Int64Array, canonical, from_kernel, string_layout, text_pieces, to_kernel, validity
-from keuka.kernel import upkeep
+from keuka.events.columns import Int64Array, canonical, from_kernel, string_layout, text_pieces, to_kernel, validity
+from keuka.kernel import lineage
+from keuka.kernel.held import Held, Keys, Part, Store, Values, stores
 from keuka.run.runner import CARRIED_NUMBER, CARRIER_SHIFT, Runner
 from keuka.schema import Attribute, Type, attribute_of
 
 Sections = list[tuple[str, pa.Table]]
 
-# Words of an instance before its slots (kernel/instances.pxd). The mark concerns one epoch and is not kept.
-_HEADER = ("start", "finish", "born", "mark", "lineage")
-_LINEAGE = _HEADER.index("lineage")
-# Words of a stacked event before its slots (kernel/stacks.pxd). Links are made anew where events are put.
-_EVENT = ("end", "start", "below", "rip", "absent", "node", "key", "tag")
-_NODE, _KEY, _TAG = _EVENT.index("node"), _EVENT.index("key"), _EVENT.index("tag")
-_WITHOUT_KEY = 2  # in the tag
-_KEPT = ("end", "start", "node", "tag")
-_DOUBLE, _STRING, _OTHER = 2, 3, 5  # types of slots in the kernel's tables
+_DOUBLE, _STRING, _OTHER = 2, 3, 5  # types of values in the kernel's tables
+_NO_NUMBERS = np.empty(0, np.int64)
 
 
 def take(runner: Runner, keys: pa.StructArray | None = None) -> Sections:
     """The state of all keys, or of those given: one field per component, in order. Nothing changes."""
-    runner.look_through()
-    machine = runner.machines[0]
-    chosen: dict[int, Int64Array] = {}
-    for state in sorted(runner.forest.signatures, key=runner.forest.state_name):
-        rows = upkeep.instances(machine, state)
-        rows = rows if keys is None else rows[_has_key(runner, state, rows, keys)]
-        if len(rows):
-            chosen[state] = rows
-    stacks = {
-        (number, component): _stacked(runner, number, component, keys)
-        for number in sorted(_sequences(runner), key=runner.forest.sequence_name)
-        for component in range(runner.forest.sequence(number).n_components)
-    }
-    no_numbers = np.empty(0, np.int64)
-    lineage = [rows[:, _LINEAGE] for rows in chosen.values()] + [rows[:, _NODE] for rows in stacks.values()]
-    nodes = _reachable(upkeep.nodes(machine), np.concatenate([no_numbers, *lineage]))
-    held = np.concatenate(
-        [
-            no_numbers,
-            *[handle for state, rows in chosen.items() for handle in _handles(_layout(runner, state), rows)],
-            *[handle for of, rows in stacks.items() for handle in _handles(_stack_layout(runner, *of), rows)],
-        ]
-    )
-    sections: Sections = [("nodes", _nodes_table(runner, nodes.rows, upkeep.node_times(machine)[nodes.moved >= 0]))]
-    for state, rows in chosen.items():
-        tracked = rows[:, _LINEAGE] >= 0
-        rows[tracked, _LINEAGE] = nodes.moved[rows[tracked, _LINEAGE]]
-        # Queries that keep other values have a state of the same name each: the number tells their sections apart.
-        sections.append((f"state/{runner.forest.state_name(state)}/{state}", _to_table(runner, state, rows)))
-    for (number, component), rows in stacks.items():
-        if len(rows):
-            tracked = rows[:, _NODE] >= 0
-            rows[tracked, _NODE] = nodes.moved[rows[tracked, _NODE]]
-            sections.append((_stack_section(runner, number, component), _stack_table(runner, number, component, rows)))
+    if keys is None:
+        runner.look_through()
+    machine, wanted = runner.machines[0], None if keys is None else _as_words(runner, keys)
+    held = [(part, each) for store in stores(runner.forest) for part, each in zip(store.parts, store.take(machine, wanted), strict=True)]
+    held = [(part, each) for part, each in held if len(each)]
+    roots = np.concatenate([_NO_NUMBERS, *[each.numbers[part.node] for part, each in held]])
+    numbers, nodes, times = lineage.reachable_nodes(machine, roots)
+    leaves = nodes[nodes[:, 0] <= -2, :2]
+    sections: Sections = [("nodes", _nodes_table(runner, numbers, nodes, times))]
+    sections += [(f"{part.name}{part.number}", _to_table(runner, part, each, numbers)) for part, each in held]
     for name, identities in runner.contributors.identities.items():
         source = runner.forest.source(name)
-        kept = no_numbers if source is None else nodes.rows[nodes.rows[:, 0] == -2 - source, 1]
+        kept = _NO_NUMBERS if source is None else leaves[leaves[:, 0] == -2 - source, 1]
         sections += [(f"event/{name}/{part}", _some_of(column, kept)) for part, column in identities.columns.items()]
+    handles = [values.words[~values.nulls] for _, each in held for values in each.values.values() if values.type == _OTHER]
+    carried = np.concatenate([_NO_NUMBERS, *handles])
     for (name, column_name), carrier in runner.carriers.items():
-        mine = held[held >> CARRIER_SHIFT == carrier] & CARRIED_NUMBER
+        mine = carried[carried >> CARRIER_SHIFT == carrier] & CARRIED_NUMBER
         sections.append((f"value/{json.dumps([name, column_name, carrier])}", _some_of(runner.carried[carrier], mine)))
     return sections
 
@@ -93,156 +64,103 @@ def put(runner: Runner, sections: Sections, time: int = 2**63) -> None:
     _require("nodes" in tables, "there are no nodes")
     nodes, times = _new_nodes(runner, tables, numbers), _node_times(tables["nodes"])
     machine = runner.machines[0]
-    arriving: dict[int, Int64Array] = {}
-    for state in runner.forest.signatures:
-        table = _section_for(runner, state, tables)
-        if table is not None:
-            rows = _to_rows(runner, state, table, handles)
-            lineage = rows[:, _LINEAGE]
-            _require(len(rows) == 0 or -1 <= lineage.min() <= lineage.max() < len(nodes), "contributors are missing")
-            lineage[lineage >= 0] += machine.n_nodes
-            _check_times(rows[:, 0], rows[:, 1], time)
-            _check_times(rows[:, 2], rows[:, 1], time)
-            arriving[state] = rows
-    stacks = _arriving_stacks(runner, tables, handles, len(nodes))
-    for rows in [rows for found in stacks.values() for rows in found]:
-        _check_times(rows[:, _EVENT.index("start")], rows[:, _EVENT.index("end")], time)
+    tracked = {number for query in runner.forest.tracking for number in runner.forest.sequences_of(query)}
+    arriving: list[tuple[Store, list[Held | None]]] = []
+    for store in stores(runner.forest):
+        found = [_from_tables(runner, part, tables, handles) for part in store.parts]
+        store.check(found, time)
+        for part, each in zip(store.parts, found, strict=True):
+            if each is not None:
+                _shift_nodes(each.numbers[part.node], 0 if store.needs_nodes(tracked) else -1, len(nodes), machine.n_nodes)
+        arriving.append((store, found))
     held = [(column, table) for section, table in sections if (column := _column_of(runner, section)) is not None]
     restored = [(column, _renumbered(column, table, numbers[column.stream])) for column, table in held]
     for column, table in restored:
         column.carried.restore(table)
     for name, renumbering in numbers.items():
         runner.n_seen[name] += len(renumbering.old)
-    upkeep.append_nodes(machine, nodes, times)
-    for state, rows in arriving.items():
-        upkeep.replace_instances(machine, state, np.concatenate([upkeep.instances(machine, state), rows]))
-    for number, found in stacks.items():
-        there = [upkeep.stacked(machine, number, component) for component in range(len(found))]
-        upkeep.replace_stacked(machine, number, [np.concatenate(both) for both in zip(there, found, strict=True)])
-
-
-def _check_times(starts: Int64Array, ends: Int64Array, time: int) -> None:
-    """What was processed is over, and did not end before it began."""
-    _require(len(ends) == 0 or int(ends.max()) < time, "an event is of a time that is still to come")
-    _require(bool((starts <= ends).all()), "an event ends before it starts")
+    lineage.append_nodes(machine, nodes, times)
+    for store, found in arriving:
+        store.put(machine, found)
 
 
 def drop(runner: Runner, keys: pa.StructArray | None = None) -> None:
-    """Forget the state of all keys, or of those given."""
-    machine = runner.machines[0]
-    for state in runner.forest.signatures:
-        rows = upkeep.instances(machine, state)
-        kept = rows[:0] if keys is None else rows[~_has_key(runner, state, rows, keys)]
-        upkeep.replace_instances(machine, state, np.ascontiguousarray(kept))
-    for number in _sequences(runner):
-        components = range(runner.forest.sequence(number).n_components)
-        events = [upkeep.stacked(machine, number, component) for component in components]
-        left = [rows[:0] if keys is None else rows[~_stack_has_key(runner, number, i, rows, keys)] for i, rows in enumerate(events)]
-        upkeep.replace_stacked(machine, number, [np.ascontiguousarray(rows) for rows in left])
-    runner.look_through()
+    """Forget the state of all keys, or of those given. What only that state referred to is forgotten with the next sweep."""
+    wanted = None if keys is None else _as_words(runner, keys)
+    for store in stores(runner.forest):
+        store.drop(runner.machines[0], wanted)
+    if keys is None:
+        runner.look_through()
 
 
-# -- instances ---------------------------------------------------------------------------------------------------------------
+def _shift_nodes(nodes: Int64Array, least: int, n_nodes: int, first: int) -> None:
+    """From the numbers of a snapshot to those that its nodes will have here."""
+    _require(len(nodes) == 0 or least <= nodes.min() <= nodes.max() < n_nodes, "contributors are missing")
+    nodes[nodes >= 0] += first
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """How the words of a state's instances, or of a component's events, are used: a header, slots, a flag for each slot."""
-
-    types: list[int]
-    identities: Mapping[tuple[int, int], int]  # (type, what it holds) -> slot
-    n_header: int = len(_HEADER)
-
-    @property
-    def n_slots(self) -> int:
-        return len(self.types)
+def _as_words(runner: Runner, keys: pa.StructArray) -> Keys:
+    """Keys as the kernel has them. A text that it does not know becomes known, and is forgotten with the next sweep."""
+    columns = []
+    for i in range(keys.type.num_fields):
+        attribute = attribute_of("", keys.field(i).type)
+        values, valid = to_kernel(canonical(keys.field(i), attribute), attribute.type, runner.intern)
+        columns.append((values, np.zeros(len(keys), bool) if valid is None else valid == 0))
+    return Keys(np.column_stack([values for values, _ in columns]), np.column_stack([nulls for _, nulls in columns]))
 
 
-def _layout(runner: Runner, state: int) -> _Layout:
-    row = runner.forest.state.rows[state]
-    types = runner.forest.slot_type.rows[row["first_slot"] :][: row["n_slots"]].tolist()
-    return _Layout(types, runner.forest.identities[state])
+# -- columns of the kernel as columns of Arrow ---------------------------------------------------------------------------------
 
 
-def _slot_name(value: tuple[int, int]) -> str:
-    return f"slot {value[1]} type {value[0]}"
+def _to_table(runner: Runner, part: Part, held: Held, nodes: Int64Array) -> pa.Table:
+    columns = {name: pa.array(words) for name, words in held.numbers.items()}
+    roots = held.numbers[part.node]
+    columns[part.node] = pa.array(np.where(roots >= 0, np.searchsorted(nodes, roots), -1))
+    return pa.table(columns | {name: _to_column(runner, values) for name, values in held.values.items()})
 
 
-def _flags(rows: Int64Array, layout: _Layout) -> npt.NDArray[np.uint8]:
-    """(instances, slots): is the slot null? One byte each, behind the slots."""
-    behind = np.ascontiguousarray(rows[:, layout.n_header + layout.n_slots :])
-    return behind.view(np.uint8).reshape(len(rows), 8 * behind.shape[1])[:, : layout.n_slots]
+def _to_column(runner: Runner, values: Values) -> pa.Array:
+    types = {_DOUBLE: (Type.DOUBLE, pa.float64()), _STRING: (Type.STRING, pa.string())}
+    type_, arrow = types.get(values.type, (Type.INTEGER, pa.int64()))
+    words = np.where(values.nulls, 0, values.words) if type_ is Type.STRING else np.ascontiguousarray(values.words)
+    valid = None if not values.nulls.any() else (~values.nulls).astype(np.uint8)
+    return from_kernel(words, valid, Attribute("", type_, arrow), runner.texts)
 
 
-def _slot_column(runner: Runner, rows: Int64Array, slot: int, layout: _Layout) -> pa.Array:
-    valid = _flags(rows, layout)[:, slot] ^ np.uint8(1)
-    return _words_column(runner, np.ascontiguousarray(rows[:, layout.n_header + slot]), valid, layout.types[slot])
-
-
-def _words_column(runner: Runner, values: Int64Array, valid: ByteArray, slot_type: int) -> pa.Array:
-    type_, arrow = {_DOUBLE: (Type.DOUBLE, pa.float64()), _STRING: (Type.STRING, pa.string())}.get(slot_type, (Type.INTEGER, pa.int64()))
-    if type_ is Type.STRING:
-        values = np.where(valid.astype(bool), values, 0)
-    return from_kernel(values, None if valid.all() else valid, Attribute("", type_, arrow), runner.texts)
-
-
-def _to_table(runner: Runner, state: int, rows: Int64Array) -> pa.Table:
-    columns = {name: pa.array(rows[:, i]) for i, name in enumerate(_HEADER) if name != "mark"}
-    return pa.table(columns | _slot_columns(runner, rows, _layout(runner, state)))
-
-
-def _slot_columns(runner: Runner, rows: Int64Array, layout: _Layout) -> dict[str, pa.Array]:
-    return {_slot_name(value): _slot_column(runner, rows, slot, layout) for value, slot in layout.identities.items()}
-
-
-def _section_for(runner: Runner, state: int, tables: Mapping[str, pa.Table]) -> pa.Table | None:
-    """The section with this state's instances, or None.
+def _from_tables(runner: Runner, part: Part, tables: Mapping[str, pa.Table], handles: Callable[[Int64Array], Int64Array]) -> Held | None:
+    """What the section of a part holds, or None.
 
     Several may belong to it: of those with all the values it keeps, the largest. The others are of queries that came later and
     are parts of it.
     """
-    name, kept = runner.forest.state_name(state), {_slot_name(value) for value in _layout(runner, state).identities}
-    mine = [table for section, table in tables.items() if section.startswith("state/") and section.split("/")[1] == name]
-    return max([table for table in mine if kept <= {*table.column_names}], key=lambda table: table.num_rows, default=None)
+    mine = [table for section, table in tables.items() if section == part.name or section.startswith(f"{part.name}/")]
+    mine = mine if not part.number else [table for table in mine if part.values.keys() <= {*table.column_names}]
+    table = max(mine, key=lambda table: table.num_rows, default=None)
+    if table is None:
+        return None
+    numbers = {name: _whole(_column(table, name)).copy() for name in part.numbers}
+    return Held(numbers, {name: _to_values(runner, _column(table, name), type_, handles) for name, type_ in part.values.items()})
 
 
-def _to_rows(runner: Runner, state: int, table: pa.Table, handles: Callable[[Int64Array], Int64Array]) -> Int64Array:
-    rows = _slots_of(runner, _layout(runner, state), table, handles)
-    for i, name in enumerate(_HEADER):
-        if name != "mark":
-            rows[:, i] = _whole(_column(table, name))
-    return rows
+def _to_values(runner: Runner, chunked: pa.ChunkedArray, type_: int, handles: Callable[[Int64Array], Int64Array]) -> Values:
+    combined = chunked.combine_chunks()
+    column = pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined
+    valid = validity(column)
+    nulls = np.zeros(len(column), bool) if valid is None else valid == 0
+    words = _to_words(runner, column, type_)
+    if type_ == _OTHER:
+        words = words.copy()
+        words[~nulls] = handles(words[~nulls])
+    return Values(type_, words, nulls)
 
 
-def _slots_of(runner: Runner, layout: _Layout, table: pa.Table, handles: Callable[[Int64Array], Int64Array]) -> Int64Array:
-    """Rows of words with the slots of a table, their headers empty."""
-    n, n_slots = table.num_rows, layout.n_slots
-    rows = np.zeros((n, layout.n_header + n_slots + (n_slots + 7) // 8), np.int64)
-    flags = np.zeros((n, 8 * ((n_slots + 7) // 8)), np.uint8)
-    for value, slot in layout.identities.items():
-        column = _combined(_column(table, _slot_name(value)))
-        valid = validity(column)
-        if valid is not None:
-            flags[:, slot] = valid ^ np.uint8(1)
-        values = _to_words(runner, column, layout.types[slot], valid)
-        present = slice(None) if valid is None else valid.astype(bool)
-        rows[present, layout.n_header + slot] = handles(values[present]) if layout.types[slot] == _OTHER else values[present]
-    rows[:, layout.n_header + n_slots :] = flags.view(np.int64)
-    return rows
-
-
-def _combined(column: pa.ChunkedArray) -> pa.Array:
-    combined = column.combine_chunks()
-    return pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined
-
-
-def _to_words(runner: Runner, column: pa.Array, type_: int, valid: ByteArray | None) -> Int64Array:
+def _to_words(runner: Runner, column: pa.Array, type_: int) -> Int64Array:
     if type_ == _STRING:
         _require(pa.types.is_string(column.type), "text is not text")
         codes = [runner.intern(*string_layout(piece), validity(piece), len(piece)) for piece in text_pieces(column)]
-        return np.concatenate([np.empty(0, np.int64), *codes])
+        return np.concatenate([_NO_NUMBERS, *codes])
     if type_ == _DOUBLE:
-        _require(pa.types.is_float64(column.type), "a double is none")
+        _require(pa.types.is_float64(column.type), "expected a double column")
         return np.ascontiguousarray(column.fill_null(0.0).to_numpy(zero_copy_only=False)).view(np.int64)
     return _whole(column.fill_null(0))
 
@@ -258,153 +176,14 @@ def _whole(column: pa.Array | pa.ChunkedArray) -> Int64Array:
     return array
 
 
-def _has_key(runner: Runner, state: int, rows: Int64Array, keys: pa.StructArray) -> npt.NDArray[np.bool_]:
-    layout = _layout(runner, state)
-    slots = runner.forest.key_slots[state]
-    _require(len(slots) == keys.type.num_fields, "the queries have no common key of that many components")
-    columns = [_slot_column(runner, rows, slot, layout) for slot in slots]
-    wanted = [_as_key(_in_slots(keys.field(i)).cast(column.type)) for i, column in enumerate(columns)]
-    if len(columns) == 1:
-        found: npt.NDArray[np.bool_] = pc.is_in(_as_key(columns[0]), value_set=wanted[0]).to_numpy(zero_copy_only=False)
-        return found
-    chosen = set(_tuples(wanted))
-    return np.array([key in chosen for key in _tuples([_as_key(column) for column in columns])], bool)
-
-
-def _in_slots(keys: pa.Array) -> pa.Array:
-    """Keys as slots hold them: decimals and dates are integers there."""
-    type_ = attribute_of("", keys.type).type
-    if type_ not in (Type.DECIMAL, Type.DATE):
-        return keys
-    values, valid = to_kernel(canonical(keys, attribute_of("", keys.type)), type_, lambda *layout: np.empty(0, np.int64))
-    return pa.array(values, mask=None if valid is None else valid == 0)
-
-
-def _as_key(column: pa.Array) -> pa.Array:
-    """As the kernel compares keys: the zeros of either sign are one."""
-    return pc.add(column, 0.0) if pa.types.is_float64(column.type) else column
-
-
-def _tuples(columns: list[pa.Array]) -> Iterator[tuple[object, ...]]:
-    """Row by row. NaN equals itself, which Python's does not."""
-    return zip(*[["NaN" if value != value else value for value in column.to_pylist()] for column in columns], strict=True)
-
-
-def _handles(layout: _Layout, rows: Int64Array) -> list[Int64Array]:
-    """The pass-through values that instances or stacked events hold."""
-    flags = _flags(rows, layout)
-    slots = [slot for slot, type_ in enumerate(layout.types) if type_ == _OTHER]
-    return [rows[flags[:, slot] == 0, layout.n_header + slot] for slot in slots]
-
-
-# -- stacked events ----------------------------------------------------------------------------------------------------------
-
-
-def _sequences(runner: Runner) -> list[int]:
-    return [number for number, arrays in enumerate(runner.forest.sequences) if arrays is not None]
-
-
-def _stack_section(runner: Runner, number: int, component: int) -> str:
-    return f"stack/{runner.forest.sequence_name(number)}/{component}"
-
-
-def _stack_layout(runner: Runner, number: int, component: int) -> _Layout:
-    slots = runner.forest.sequence(number).slots[component]
-    return _Layout([type_ for type_, _ in slots], {(type_, identity): i for i, (type_, identity) in enumerate(slots)}, len(_EVENT))
-
-
-def _stacked(runner: Runner, number: int, component: int, keys: pa.StructArray | None) -> Int64Array:
-    rows: Int64Array = upkeep.stacked(runner.machines[0], number, component)
-    return rows if keys is None else rows[_stack_has_key(runner, number, component, rows, keys)]
-
-
-def _stack_key(runner: Runner, number: int, rows: Int64Array) -> pa.Array:
-    has_key = (rows[:, _TAG] & _WITHOUT_KEY == 0).astype(np.uint8)
-    return _words_column(runner, np.ascontiguousarray(rows[:, _KEY]), has_key, runner.forest.sequence(number).key_type)
-
-
-def _is_keyed(runner: Runner, number: int, component: int) -> bool:
-    return bool(runner.forest.sequence(number).components["is_keyed"][component])
-
-
-def _stack_has_key(runner: Runner, number: int, component: int, rows: Int64Array, keys: pa.StructArray) -> npt.NDArray[np.bool_]:
-    _require(_is_keyed(runner, number, component) and keys.type.num_fields == 1, "a sequence has no key of that many components")
-    column = _stack_key(runner, number, rows)
-    wanted = _as_key(_in_slots(keys.field(0)).cast(column.type))
-    found: npt.NDArray[np.bool_] = pc.is_in(_as_key(column), value_set=wanted).to_numpy(zero_copy_only=False)
-    return found
-
-
-def _stack_table(runner: Runner, number: int, component: int, rows: Int64Array) -> pa.Table:
-    columns = {name: pa.array(np.ascontiguousarray(rows[:, _EVENT.index(name)])) for name in _KEPT}
-    if _is_keyed(runner, number, component):
-        columns["key"] = _stack_key(runner, number, rows)
-    return pa.table(columns | _slot_columns(runner, rows, _stack_layout(runner, number, component)))
-
-
-def _arriving_stacks(
-    runner: Runner, tables: Mapping[str, pa.Table], handles: Callable[[Int64Array], Int64Array], n_nodes: int
-) -> dict[int, list[Int64Array]]:
-    """By sequence and component the events that a snapshot has of it."""
-    tracked = {number for query in runner.forest.tracking for number in runner.forest.sequences_of(query)}
-    found = {}
-    for number in _sequences(runner):
-        first_node = 0 if number in tracked else -1
-        arrays = runner.forest.sequence(number)
-        all_rows = []
-        for component in range(arrays.n_components):
-            layout = _stack_layout(runner, number, component)
-            table = tables.get(_stack_section(runner, number, component))
-            if table is None:
-                all_rows.append(np.empty((0, layout.n_header + layout.n_slots + (layout.n_slots + 7) // 8), np.int64))
-                continue
-            rows = _slots_of(runner, layout, table, handles)
-            for name in _KEPT:
-                rows[:, _EVENT.index(name)] = _whole(_column(table, name))
-            if _is_keyed(runner, number, component):
-                column = _combined(_column(table, "key"))
-                has_key = rows[:, _TAG] & _WITHOUT_KEY == 0
-                valid = validity(column)
-                _require(bool((has_key == (True if valid is None else valid.astype(bool))).all()), "a key is null")
-                _require(bool(has_key.all()) or arrays.components["is_keyed"][component] == 2, "an event has no key")
-                rows[has_key, _KEY] = _to_words(runner, _as_key(column), arrays.key_type, valid)[has_key]
-            node = rows[:, _NODE]
-            _require(len(rows) == 0 or first_node <= node.min() <= node.max() < n_nodes, "contributors are missing")
-            node[node >= 0] += runner.machines[0].n_nodes
-            all_rows.append(rows)
-        found[number] = all_rows
-    return found
-
-
 # -- contributors and values -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Nodes:
-    rows: Int64Array  # (left, right, tag), parts numbered among themselves
-    moved: Int64Array  # by old number: the new one
-
-
-def _reachable(nodes: Int64Array, lineage: Int64Array) -> _Nodes:
-    """The nodes that instances lead to."""
-    marked = np.zeros(len(nodes), bool)
-    front = np.unique(lineage[lineage >= 0])
-    while len(front):
-        marked[front] = True
-        inner = nodes[front][nodes[front][:, 0] > -2]
-        parts = np.concatenate([inner[:, 1], inner[inner[:, 0] >= 0, 0]])
-        front = np.unique(parts[~marked[parts]])
-    moved = np.where(marked, np.cumsum(marked) - 1, -1)
-    kept = nodes[marked]
-    made = kept[:, 0] > -2
-    kept[made, 1] = moved[kept[made, 1]]
-    both = kept[:, 0] >= 0
-    kept[both, 0] = moved[kept[both, 0]]
-    return _Nodes(kept, moved)
-
-
-def _nodes_table(runner: Runner, nodes: Int64Array, times: Int64Array) -> pa.Table:
-    """Leaves name their stream; numbers of streams are the runner's own."""
+def _nodes_table(runner: Runner, numbers: Int64Array, nodes: Int64Array, times: Int64Array) -> pa.Table:
+    """Nodes numbered among themselves. Leaves name their stream; numbers of streams are the runner's own."""
+    made, both = nodes[:, 0] > -2, nodes[:, 0] >= 0
+    nodes[made, 1] = np.searchsorted(numbers, nodes[made, 1])
+    nodes[both, 0] = np.searchsorted(numbers, nodes[both, 0])
     names = [runner.forest.names[-2 - left] if left <= -2 else None for left in nodes[:, 0].tolist()]
     left, right, tag = (pa.array(np.ascontiguousarray(nodes[:, i])) for i in range(3))
     start, end = (pa.array(np.ascontiguousarray(times[:, i])) for i in range(2))
