@@ -15,7 +15,7 @@ cdef Status probe_alone(Machine machine, int64_t state, Pool* pool, View* view, 
 cdef Status probe(Machine machine, int64_t state, Pool* pool, View* view, int64_t row, int64_t position) noexcept nogil
 cdef Status meet(Machine machine, int64_t state, Pool* pool, int64_t* words, View* view, int64_t row) noexcept nogil
 cdef Status run_program(
-    Machine machine, int64_t program, int64_t state, Frame* frame, Pool* pool, int64_t* words, View* view, int64_t row, bint primitive,
+    Machine machine, const Instruction* code, int64_t program, int64_t state, Frame* frame, Pool* pool, int64_t* words, View* view, int64_t row, bint primitive,
     int64_t* node
 ) noexcept nogil
 cdef Status follow_edges(Machine machine, Pool* pool, int64_t* words, View* view, int64_t row, int64_t* node) noexcept nogil

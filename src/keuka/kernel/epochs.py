@@ -40,7 +40,7 @@ from cython.cimports.keuka.kernel.instances import (
 )
 from cython.cimports.keuka.kernel.lineage import event_node
 from cython.cimports.keuka.kernel.machine import INSTANCES_A_PROGRAM, ROW_HANDLE, Machine, Result, Status, View, code_of, overflow
-from cython.cimports.keuka.kernel.rows import PRIMITIVE, EdgeRow
+from cython.cimports.keuka.kernel.rows import PRIMITIVE, EdgeRow, GroupRow, StartRow
 from cython.cimports.keuka.kernel.system import check_signals, seconds
 from cython.cimports.libc.stdint import INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
 from cython.cimports.libc.string import memcpy
@@ -174,30 +174,35 @@ def meet_candidate(machine: Machine, state: int64_t, pool: cython.pointer(Pool),
 @cython.nogil
 @cython.exceptval(check=False)
 def run_starts(machine: Machine, group: int64_t, stream: int64_t, row: int64_t) -> Status:
-    i: int64_t
-    start: int64_t
-    node: int64_t
+    rows: cython.pointer(cython.const[GroupRow]) = cython.address(machine.rows.group[group])
+    numbers: cython.pointer(cython.const[int64_t]) = cython.address(machine.rows.group_start[rows.first_start])
+    start: cython.pointer(cython.const[StartRow])
     gate: cython.pointer(Column)
+    program: int64_t
+    node: int64_t
+    i: int64_t
     status: Status
-    for i in range(machine.rows.group[group].first_start, machine.rows.group[group].first_start + machine.rows.group[group].n_starts):
-        start = machine.rows.group_start[i]
-        if machine.rows.start[start].stream != stream:
+    for i in range(rows.n_starts):
+        start = cython.address(machine.rows.start[numbers[i]])
+        if start.stream != stream:
             continue
-        if machine.rows.start[start].gate >= 0:
-            gate = cython.address(machine.columns[machine.rows.start[start].gate])
+        if start.gate >= 0:
+            gate = cython.address(machine.columns[start.gate])
             if gate.values[row] == 0 or gate.flags[row] != 0:
                 continue
         node = -1
+        program = machine.rows.edge[start.edge].program
         status = run_program(
             machine,
-            machine.rows.edge[machine.rows.start[start].edge].program,
+            code_of(machine, program),
+            program,
             -1,
             cython.address(machine.frames.edge),
             cython.NULL,
             cython.NULL,
             cython.address(machine.streams[stream].view),
             row,
-            (machine.rows.start[start].reading & PRIMITIVE) != 0,
+            (start.reading & PRIMITIVE) != 0,
             cython.address(node),
         )
         if status != Status.FINE:
@@ -305,7 +310,17 @@ def meet(
     machine.epoch.affected = False
     machine.epoch.rebound = False
     return run_program(
-        machine, pool.program, state, cython.address(machine.frames.state), pool, words, view, row, pool.primitive, cython.address(node)
+        machine,
+        pool.code,
+        pool.program,
+        state,
+        cython.address(machine.frames.state),
+        pool,
+        words,
+        view,
+        row,
+        pool.primitive,
+        cython.address(node),
     )
 
 
@@ -314,6 +329,7 @@ def meet(
 @cython.exceptval(check=False)
 def run_program(
     machine: Machine,
+    code: cython.pointer(cython.const[Instruction]),
     program: int64_t,
     state: int64_t,
     frame: cython.pointer(Frame),
@@ -329,7 +345,6 @@ def run_program(
 
     `node` is that of the contributors, -1 as long as there is none.
     """
-    code: cython.pointer(cython.const[Instruction]) = code_of(machine, program)
     ins: cython.pointer(cython.const[Instruction])
     pc: cython.int = 0
     start: int64_t = view.starts[row]
@@ -398,13 +413,15 @@ def follow_edges(
 ) -> Status:
     """An instance took a candidate: run the forward edges of its state that are open to it."""
     edge: cython.pointer(cython.const[EdgeRow])
+    code: cython.pointer(cython.const[Instruction])
     number: int64_t = pool.first_edge
     frame: cython.pointer(Frame) = cython.address(machine.frames.edge)
     status: Status
     while number >= 0:
         edge = cython.address(machine.rows.edge[number])
         if edge.since == INT64_MIN or words[BORN] > edge.since:
-            status = run_program(machine, edge.program, -1, frame, pool, words, view, row, pool.primitive, node)
+            code = code_of(machine, edge.program)
+            status = run_program(machine, code, edge.program, -1, frame, pool, words, view, row, pool.primitive, node)
             if status != Status.FINE:
                 return status
         number = edge.next
@@ -477,6 +494,7 @@ def emit_row(
     result: cython.pointer(Result) = cython.address(machine.streams[stream].result)
     i: int64_t
     register: int32_t
+    operands: cython.pointer(cython.const[int32_t]) = cython.address(machine.rows.operand[ins.b])
     if result.ends.size == 0 and not (push(cython.address(machine.touched), stream) and push(cython.address(machine.filled), stream)):
         return Status.NO_MEMORY
     if not push(cython.address(result.starts), start) or not push(cython.address(result.ends), end):
@@ -484,7 +502,7 @@ def emit_row(
     if machine.lineage.is_wanted and not push(cython.address(result.lineage), node):
         return Status.NO_MEMORY
     for i in range(ins.c):
-        register = machine.rows.operand[ins.b + i]
+        register = operands[i]
         if not push(cython.address(result.columns[i]), frame.values[register]):
             return Status.NO_MEMORY
         if not push_flag(cython.address(result.flags[i]), frame.flags[register]):

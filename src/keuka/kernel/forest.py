@@ -59,12 +59,12 @@ class Arena:
         return first
 
     def add(self, **fields: int) -> int:
-        row = tuple([fields[name] for name in self.rows.dtype.names or ()])
-        if not self.free:
-            return self.extend([row])
-        number = self.free.pop()
-        self.rows[number] = row
+        number = self.free.pop() if self.free else self.extend(self.rows[:1])
+        self.set(number, fields)
         return number
+
+    def set(self, number: int, fields: Mapping[str, int]) -> None:
+        self.rows[number] = tuple([fields[name] for name in self.rows.dtype.names or ()])
 
     def remove(self, number: int) -> None:
         """The first field of a free row is FREE."""
@@ -313,8 +313,7 @@ class Forest:
     ) -> None:
         """Fill in a new state, which has no edge yet."""
         self._serial += 1
-        for name, value in {**fields, "first_edge": -1, "serial": self._serial}.items():
-            self.state[name][state] = value
+        self.state.set(state, {**fields, "first_edge": -1, "serial": self._serial})
         self.identities[state] = identities
         self.signatures[state] = (signature, ports)
         self._by_signature.setdefault((signature, ports), []).append(state)

@@ -1,6 +1,7 @@
 # The instances of one state, by key: those of one key lie next to each other. What runs per event is inline here.
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
 
+from keuka.kernel.bytecode cimport Instruction
 from keuka.kernel.rows cimport KeyRow
 
 # Words of an instance: header, then its slots, then one flag byte per slot.
@@ -32,6 +33,7 @@ cdef struct Pool:
     int64_t serial        # which state it serves: numbers of states are used again
     int64_t stream        # where candidates come from
     int64_t program
+    const Instruction* code
     int64_t first_edge
     int64_t n_slots
     int64_t n_keys

@@ -116,24 +116,26 @@ class _Loading:
         """The code of a program with the forest's numbers, and its registers. Operands are numbered from 0 on."""
         first, n, n_registers = self.rows["program"][program]
         code = self.code[first : first + n].copy()
+        op, a, b = code["op"], code["a"], code["b"]
+        present = set(op.tolist())
         for loads, numbers in ((Op.LOAD_EVENT, self.columns), (Op.LOAD_CONST, self.constants), (Op.LOAD_SLOT, slots)):
-            chosen = code["op"] == loads
-            if numbers is not None and chosen.any():
-                code["a"][chosen] = numbers[code["a"][chosen]]
-        for reads in OF_SETS:
-            chosen = code["op"] == reads
-            if chosen.any():
-                code["b"][chosen] = self.sets[code["b"][chosen]]
-        emits = code["op"] == Op.EMIT
-        code["a"][emits] = target
-        code["b"][emits] = np.cumsum(code["c"][emits]) - code["c"][emits]
+            if numbers is not None and loads in present:
+                chosen = op == loads
+                a[chosen] = numbers[a[chosen]]
+        for reads in present.intersection(OF_SETS):
+            chosen = op == reads
+            b[chosen] = self.sets[b[chosen]]
+        if Op.EMIT in present:
+            chosen = op == Op.EMIT
+            a[chosen] = target
+            b[chosen] = np.cumsum(code["c"][chosen]) - code["c"][chosen]
         return code, n_registers
 
     def add_program(self, program: int, relocated: tuple[Array, int]) -> int:
         first, n, _ = self.rows["program"][program]
-        emits = self.code[first : first + n][self.code["op"][first : first + n] == Op.EMIT]
-        operands = np.concatenate([np.empty(0, np.int32), *[self.operand[ins["b"] : ins["b"] + ins["c"]] for ins in emits]])
-        return self.forest.add_program(relocated[0], operands, relocated[1], self.fallible[program])
+        code = self.code[first : first + n]
+        emits = [self.operand[ins["b"] : ins["b"] + ins["c"]] for ins in code[code["op"] == Op.EMIT]]
+        return self.forest.add_program(relocated[0], np.concatenate(emits) if emits else (), relocated[1], self.fallible[program])
 
     # -- operators -------------------------------------------------------------------------------------------------------------
 

@@ -243,6 +243,7 @@ class Machine:
                 pool.swept_at = self.now
             pool.stream, pool.program, pool.n_slots = row.stream, row.program, row.n_slots
             pool.n_keys, pool.window, pool.first_edge = row.n_keys, row.window, row.first_edge
+            pool.code = code_of(self, row.program)
             pool.primitive = (row.reading & PRIMITIVE) != 0
             pool.by_history = (row.reading & BY_HISTORY) != 0
             pool.sieve = cython.address(self.hashes[row.hash].sieve)
