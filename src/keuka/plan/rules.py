@@ -37,9 +37,12 @@ def fold_constants(node: Operator) -> Operator:
     """Compute what depends on constants alone, and drop filters that are always true."""
     if isinstance(node, Filter):
         predicate = _folded(node.predicate)
-        return node.input if predicate == Literal(True, Type.BOOLEAN) else replace(node, predicate=predicate)
+        if predicate == TRUE:
+            return node.input
+        return node if predicate is node.predicate else replace(node, predicate=predicate)
     if isinstance(node, Map):
-        return replace(node, items=tuple([_folded(e) for e in node.items]))
+        items = tuple([_folded(e) for e in node.items])
+        return node if items == node.items else replace(node, items=items)
     if isinstance(node, Next):
         return replace(node, skip=_folded(node.skip), take=_folded(node.take))
     if isinstance(node, Fold):
@@ -133,7 +136,7 @@ def optimise(operator: Operator, rules: tuple[Rule, ...]) -> tuple[Operator, tup
         before = operator
         for rule in rules:
             changed = everywhere(operator, rule)
-            if changed != operator:
+            if changed is not operator and changed != operator:
                 trace.append((rule.__name__, changed))
                 operator = changed
         if operator == before:
@@ -167,7 +170,7 @@ def _folded(expression: Expression) -> Expression:
         args = tuple([a for a in args if a != Literal(True, Type.BOOLEAN)])
         if len(args) < 2:
             return conjunction(args)
-    call = replace(expression, args=args)
+    call = expression if args == expression.args else replace(expression, args=args)
     # LIKE is left to the kernel, whose time does not explode with the number of %.
     if call.op != "like" and all(isinstance(a, Literal) for a in args):
         value = evaluate(call, ())
