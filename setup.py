@@ -34,8 +34,9 @@ DIRECTIVES = {
     "initializedcheck": KIND == "checked",
     "show_performance_hints": KIND == "release",
 }
-# The interpreter of expressions is compiled twice, for one lane and for many: inlining it is not left to the compiler.
-INLINE = {"bytecode": [("CYTHON_INLINE", "inline __attribute__((always_inline))")]}
+# The interpreter of expressions is compiled twice, for one lane and for many, and so is what runs the programs of states and of edges:
+# inlining them is not left to the compiler.
+INLINE = {module: [("CYTHON_INLINE", "inline __attribute__((always_inline))")] for module in ("bytecode", "epochs")}
 
 # One folder for each kind of kernel, whoever asks for it: what an editable install compiled, a wheel does not compile again.
 BUILT = f"build/{KIND}"

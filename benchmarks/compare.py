@@ -77,7 +77,8 @@ def ask(side: subprocess.Popen[str]) -> Any:
 
 def serve() -> None:
     """One side: runs the experiments, and before each repetition says which one it is and waits for its turn."""
-    answers, sys.stdout = sys.stdout, sys.stderr  # what experiments print is not an answer
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what experiments print is not an answer; DuckDB writes its progress past Python
     import measure
 
     label = [""]

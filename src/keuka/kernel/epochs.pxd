@@ -18,6 +18,9 @@ cdef Status run_program(
     Machine machine, const Instruction* code, int64_t program, int64_t state, Frame* frame, Pool* pool, int64_t* words, View* view, int64_t row, bint primitive,
     int64_t* node
 ) noexcept nogil
+cdef Status follow_edge(
+    Machine machine, int64_t program, Pool* pool, int64_t* words, View* view, int64_t row, bint primitive, int64_t* node
+) noexcept nogil
 cdef Status follow_edges(Machine machine, Pool* pool, int64_t* words, View* view, int64_t row, int64_t* node) noexcept nogil
 cdef Status rebind(Machine machine, int64_t state, Pool* pool, int64_t* words) noexcept nogil
 cdef Status emit(Machine machine, const Instruction* ins, Frame* frame, View* view, int64_t row, int64_t start, int64_t born, int64_t node) noexcept nogil
