@@ -238,6 +238,22 @@ def test_unions_and_extension_types_pass_through() -> None:
         assert found["a"].to_pylist() == [*column.to_pylist(), column[0].as_py()]
 
 
+def test_a_union_with_a_dictionary_in_it_passes_through() -> None:
+    words = pa.DictionaryArray.from_arrays(pa.array([0, 0], pa.int8()), pa.nulls(1))  # Arrow cannot join dictionaries of nulls
+    union = pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([1, 2]), words])
+    batch = pa.RecordBatch.from_arrays([pa.array([1, 2]), union], names=["t", "c"])
+    found = keuka.match("SELECT c_1 AS a, c AS b FROM S NEXT S", batch, time="t")
+    assert found.to_pylist() == [{"a": 1, "b": None, "_start": 1, "_end": 2}]
+
+
+def test_a_dictionary_of_words_that_arrow_cannot_look_up_is_refused_by_an_engine() -> None:
+    words = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), pa.array([b"a"], pa.binary_view()))
+    engine = keuka.Engine(time="t")
+    engine.add("SELECT t FROM S")
+    with pytest.raises(keuka.DataError, match=r"K512.*cannot wait for its time: Arrow cannot reorder it"):
+        engine.push("S", pa.table({"t": [1], "c": words}))
+
+
 def test_a_file_without_rows_may_have_columns_that_arrow_cannot_make(tmp_path: Path) -> None:
     schema = pa.schema([("t", pa.int64()), ("c", pa.sparse_union([pa.field("a", pa.int64())]))])
     with pa.ipc.new_file(tmp_path / "empty.arrow", schema):

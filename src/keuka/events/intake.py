@@ -256,7 +256,7 @@ def _check_types(stream: OpenStream, schema: pa.Schema) -> None:
         try:
             row = joinable(pa.nulls(1, field.type))
             pa.concat_arrays([row, row]).take(pa.array([1, 0]))
-        except pa.ArrowException:
+        except (pa.ArrowException, UnfitError):
             raise _unfit_type(stream.name, field, "Arrow cannot reorder it") from None
 
 

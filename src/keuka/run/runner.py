@@ -467,7 +467,8 @@ class Runner:
         """Look values up by carrier and number; those of several carriers are put back in order."""
         carriers, numbers = values >> CARRIER_SHIFT, values & CARRIED_NUMBER
         present = np.ones(len(values), bool) if valid is None else valid.astype(bool)
-        pieces, places = [pa.nulls(int((~present).sum()), attribute.arrow)], [np.flatnonzero(~present)]
+        places = [np.flatnonzero(~present)]
+        pieces = [pa.nulls(len(places[0]), attribute.arrow)]
         for carrier in np.unique(carriers[present]):
             chosen = np.flatnonzero(present & (carriers == carrier))
             self.machines[0].fit(2 * len(chosen) * self.carried[carrier].mean_bytes)
@@ -476,7 +477,13 @@ class Runner:
             except pa.ArrowNotImplementedError as error:
                 raise damaged_tables(str(error)) from None
             places.append(chosen)
-        return pa.concat_arrays(pieces).take(pa.array(np.argsort(np.concatenate(places), kind="stable")))
+        if len(pieces) == 2 and not len(places[0]):
+            return pieces[1]
+        try:
+            return pa.concat_arrays(pieces).take(pa.array(np.argsort(np.concatenate(places), kind="stable")))
+        except pa.ArrowNotImplementedError as error:
+            problem = f"Arrow cannot put values of type {attribute.arrow} together: {error}"
+            raise data_error("K512", problem, "convert the column, or leave it out of the query") from None
 
     def texts(self, codes: Int64Array, valid: ByteArray | None) -> tuple[Int32Array, ByteArray]:
         offsets = np.empty(len(codes) + 1, np.int32)
