@@ -101,7 +101,10 @@ def _refill(live: LiveStream, state: StreamState, time: int) -> None:
     for batch in state.held.combine_chunks().to_batches():
         rows, numbers = numbers[: batch.num_rows], numbers[batch.num_rows :]
         if len(rows):
-            start, end = header(live.stream, batch, rows)
+            try:
+                start, end = header(live.stream, batch, rows)
+            except pa.ArrowException as error:
+                raise checkpoints.damaged(f"rows of `{state.name}` that wait have no time: {error}") from error
             checkpoints.require(end.min() >= time, f"a row of `{state.name}` waits that time has passed")
             live.arrivals.append(ordered(event_batch(live.stream, start, end, rows, batch)))
 

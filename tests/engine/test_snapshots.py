@@ -221,6 +221,20 @@ def test_partial_matches_of_a_time_that_is_still_to_come_are_refused(query: keuk
     assert (error.code, "its partial matches do not fit together: an event" in str(error)) == ("K519", True)
 
 
+def test_waiting_rows_whose_time_is_of_another_type_are_refused():
+    engine = keuka.Engine(time="t")
+    engine.add("SELECT n FROM S")
+    engine.push("S", pa.table({"t": [1, 2], "n": [3, 4]}))
+    sections = checkpoints.unpack(engine.snapshot())
+    held = pa.ipc.open_stream(sections["stream/0/held"]).read_all()
+    dated = held.set_column(0, "t", held["t"].cast(pa.int32()).cast(pa.date32()))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, dated.schema) as writer:
+        writer.write_table(dated)
+    changed = {**sections, "stream/0/held": sink.getvalue().to_pybytes()}
+    assert raised(lambda: keuka.Engine().restore(checkpoints.pack(changed))).code == "K519"
+
+
 def test_waiting_rows_in_another_type_than_their_stream_are_refused():
     """32 bits would be read as 64."""
     engine = keuka.Engine(time="t")
