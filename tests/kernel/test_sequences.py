@@ -154,6 +154,26 @@ def test_keys_move_from_one_runner_to_another(column: str, keys: pa.Array):
     assert away.usage("q").n_instances > home.usage("q").n_instances
 
 
+@pytest.mark.parametrize("query", ["SEQ(S a, T b) WHERE [k] WITHIN 99999", "SEQ(S a, !T b) WHERE [k] WITHIN 99999"])
+def test_a_key_that_comes_and_goes_leaves_no_memory_behind(query: str):
+    rows = pa.table({"t": range(64), "k": [t % 8 for t in range(64)]})
+    data = {"S": rows, "T": rows.slice(0, 0)}
+    streams = [open_stream(name, Stream(of, time="t")) for name, of in data.items()]
+    runner = Runner(streams, streams[0].type.axis)
+    runner.load("q", prepare(query, data, time="t", language="sase").tables)
+    for step in in_order(streams, runner.columns()):
+        list(runner.process(step, last_end(step)))
+    key = pa.StructArray.from_arrays([pa.array([3])], names=["k"])
+    for _ in range(1_000):
+        sections = state.take(runner, key)
+        state.drop(runner, key)
+        state.put(runner, sections)
+    assert runner.usage("q").n_instances == 64
+    assert runner.usage("q").n_bytes < 400_000  # 8,000 events were put
+    ends = [end for name, table in state.take(runner) if name.startswith("stack/") for end in table["end"].to_pylist()]
+    assert ends == list(range(64))
+
+
 def test_stacked_events_without_their_contributors_are_refused():
     streams = [open_stream(name, Stream(rows, time="t")) for name, rows in STREAMS.items()]
     runner = Runner(streams, streams[0].type.axis)

@@ -1,4 +1,4 @@
-# Sequences of all combinations while they run. What a sequence has stacked is in a ring for each component, in the order of time, and
+# Sequences of all combinations while they run. What a sequence has stacked is in a ring for each component, and
 # by key it is known where each stack ends. The static arrays are described in rows.pxd.
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint64_t
 

@@ -1,7 +1,8 @@
 """Stacked events: rings and the table of their keys, growing, shrinking, forgetting what can be part of no match any more.
 
-A ring holds the events of one component, of all keys, in the order of time: the window moves its tail, and nothing else is to be
-done for an event that leaves. Those of one key are linked from the latest down.
+A ring holds the events of one component, of all keys: the window moves its tail, and nothing else is to be done for an event that
+leaves. The events of one key are linked from the latest down. Events are in the order of time, but for those that came from another
+kernel; so first events whose windows will end stand in queues of their own.
 """
 
 import cython

@@ -37,6 +37,8 @@ from cython.cimports.libc.stdint import int64_t, uint8_t, uint64_t
 from cython.cimports.libc.stdlib import free
 from cython.cimports.libc.string import memcpy
 
+MANY_PLACES = cython.declare(int64_t, 1024)  # of stacked events, below which gaps among them do not matter
+
 # -- instances as rows of words ----------------------------------------------------------------------------------------------
 
 
@@ -248,9 +250,7 @@ def put_stacked(machine: Machine, number: int64_t, arriving: list) -> None:
     stacked again together with them.
     """
     seq: cython.pointer(Sequence) = sequence_of(machine, number)
-    i: int64_t
     component: int64_t
-    rows: cython.const[int64_t][:, ::1]
     if len(arriving) != seq.n_components:
         raise ValueError("events of another sequence")
     keys = set()
@@ -263,14 +263,21 @@ def put_stacked(machine: Machine, number: int64_t, arriving: list) -> None:
         keys.update(zip(arriving[component][:, EVENT_KEY].tolist(), are_null.tolist(), strict=True))
     there = stacked(machine, number, sorted(keys) if is_keyed else None)
     drop_stacked(machine, number, sorted(keys) if is_keyed else None)
-    both = [np.concatenate(pair) for pair in zip(there, arriving, strict=True)]
-    # In the order of time, and at one time those of later components first, as they were stacked.
-    ends = np.concatenate([each[:, EVENT_END] for each in both])
-    components = np.repeat(np.arange(len(both)), [len(each) for each in both])
-    places = np.concatenate([np.arange(len(each)) for each in both])
+    stack_again(machine, number, [np.concatenate(pair) for pair in zip(there, arriving, strict=True)])
+
+
+def stack_again(machine: Machine, number: int64_t, events: list) -> None:
+    """Stack events in the order of time, and at one time those of later components first, as they were stacked."""
+    seq: cython.pointer(Sequence) = sequence_of(machine, number)
+    rows: cython.const[int64_t][:, ::1]
+    component: int64_t
+    i: int64_t
+    ends = np.concatenate([each[:, EVENT_END] for each in events])
+    components = np.repeat(np.arange(len(events)), [len(each) for each in events])
+    places = np.concatenate([np.arange(len(each)) for each in events])
     for i in np.lexsort((places, -components, ends)):
         component = components[i]
-        rows = both[component]
+        rows = events[component]
         if not place_event(seq, component, cython.address(rows[places[i], 0])):
             raise MemoryError("no memory for the events of a sequence")
 
@@ -297,6 +304,16 @@ def drop_stacked(machine: Machine, number: int64_t, keys=None) -> None:
                 drop_event(seq, component, event)
                 event = below
             tops[component] = -1
+    # Places of dropped events are free when older events are gone. Where most places are such, all events are stacked again.
+    n_places: int64_t = 0
+    for component in range(seq.n_components):
+        n_places += seq.rings[component].head - seq.rings[component].tail
+    if n_places > 2 * seq.n_events + MANY_PLACES:
+        events = stacked(machine, number)
+        clear_sequence(seq)
+        if not tidy_keys(cython.address(seq.keys), seq.rings, seq.n_components):
+            raise MemoryError("no memory for the events of a sequence")
+        stack_again(machine, number, events)
 
 
 # -- forgetting --------------------------------------------------------------------------------------------------------------
