@@ -28,7 +28,7 @@ LEAST_GARBAGE = 65_536  # instructions of unloaded programs that are not worth c
 
 
 Array = npt.NDArray[Any]
-Part = tuple[Any, ...]  # what a part is: its kind, and what tells it from others of the kind
+PartKey = tuple[Any, ...]  # what a part is: its kind, and what tells it from others of the kind
 Identities = Mapping[tuple[int, int], int]  # (type, what it holds) -> slot
 
 
@@ -127,8 +127,8 @@ class Forest:
         self.groups: dict[tuple[int, ...], Group] = {}  # by the streams that are read
         self.sequences: list[SequenceArrays | None] = []  # None where a number is free
         self.combined: set[int] = set()  # streams of sequences
-        self.published: dict[str, tuple[tuple[Part, ...], int, dict[str, int]]] = {}  # (what computes it, stream, {column: place})
-        self.queries: dict[str, list[Part]] = {}  # what each holds, in the order it was taken
+        self.published: dict[str, tuple[tuple[PartKey, ...], int, dict[str, int]]] = {}  # (what computes it, stream, {column: place})
+        self.queries: dict[str, list[PartKey]] = {}  # what each holds, in the order it was taken
         self.outputs: dict[str, list[int]] = {}  # by query: streams of its operators
         self.tracking: set[str] = set()  # queries that want to know the events behind their matches
         self.ordering: set[str] = set()  # those of them that choose by history, and want their times
@@ -139,10 +139,10 @@ class Forest:
         self.key_slots: dict[int, list[int]] = {}  # by state: slots that hold the key of its plan, component by component
         self.origins: dict[int, str] = {}  # by stream: what it is, the same in every process
         self._rows: Rows | None = None
-        self._ids: dict[Part, Any] = {}  # number of a part
-        self._n_holders: dict[Part, int] = {}
-        self._needs: dict[Part, list[Part]] = {}  # other parts that a part holds
-        self._part_of_column: dict[int, Part] = {}
+        self._ids: dict[PartKey, Any] = {}  # number of a part
+        self._n_holders: dict[PartKey, int] = {}
+        self._needs: dict[PartKey, list[PartKey]] = {}  # other parts that a part holds
+        self._part_of_column: dict[int, PartKey] = {}
         self._by_signature: dict[Hashable, list[int]] = {}  # (signature, streams of the group) -> states
         self._column_names: dict[int, dict[int, str]] = {}  # by source: {column: name}
         self._serial = 0
@@ -159,7 +159,7 @@ class Forest:
 
     # -- queries -----------------------------------------------------------------------------------------------------------
 
-    def add_query(self, query: str, held: list[Part], outputs: list[int], lineage: int) -> None:
+    def add_query(self, query: str, held: list[PartKey], outputs: list[int], lineage: int) -> None:
         """A query all of whose parts were taken. `lineage` is that of its tables' settings."""
         self.queries[query] = held
         self.outputs[query] = outputs
@@ -210,7 +210,7 @@ class Forest:
         """The stream of a source, or None."""
         return self._ids.get(("source", name))
 
-    def hold(self, held: list[Part], key: Part, make: Callable[[], Any] | None, needs: Iterable[Part | int] = ()) -> Any:
+    def hold(self, held: list[PartKey], key: PartKey, make: Callable[[], Any] | None, needs: Iterable[PartKey | int] = ()) -> Any:
         """The number of a part, made if nobody has it. What it `needs` it holds itself: who shares it may not need the same."""
         if key not in self._ids:
             assert make is not None, "the part is gone"
@@ -223,17 +223,17 @@ class Forest:
         held.append(key)
         return self._ids[key]
 
-    def _is_part(self, need: Part | int) -> bool:
+    def _is_part(self, need: PartKey | int) -> bool:
         """Columns of outputs are no parts of their own."""
         return not isinstance(need, int) or need in self._part_of_column
 
-    def known(self, key: Part) -> bool:
+    def known(self, key: PartKey) -> bool:
         return key in self._ids
 
-    def number(self, key: Part) -> Any:
+    def number(self, key: PartKey) -> Any:
         return self._ids[key]
 
-    def release(self, held: list[Part]) -> None:
+    def release(self, held: list[PartKey]) -> None:
         for key in reversed(held):
             self._n_holders[key] -= 1
             if self._n_holders[key] == 0:
@@ -493,6 +493,11 @@ class Forest:
         for row in self.hash.rows[: self.hash.size]:
             if row["stream"] != FREE:
                 row["first_key"] = self.hash_key.extend(hash_keys[row["first_key"] :][: row["n_keys"]])
+
+
+def row_of(kind: str, **fields: int) -> tuple[int, ...]:
+    """A row in the order of rows.pxd."""
+    return tuple([fields[name] for name in DTYPES[kind].names or ()])
 
 
 def spare(kind: str, rows: Sequence[tuple[int, ...]]) -> Array:

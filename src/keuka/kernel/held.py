@@ -6,7 +6,7 @@ parts and of their columns are the same in every process, so that what is held f
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -79,19 +79,17 @@ class Store(Protocol):
 
     def drop(self, machine: Machine, keys: Keys | None) -> None: ...
 
-    def check(self, held: Sequence[Held | None], time: int) -> None:
-        """ValueError if it is not what such an operator can hold after all events that ended before `time`."""
-
-    def needs_nodes(self, tracked: Container[int]) -> bool:
-        """Must everything it holds have contributors? `tracked`: sequences of queries that want to know them."""
+    def check(self, held: Sequence[Held | None], time: int, n_nodes: int) -> None:
+        """ValueError if it is not what such an operator can hold after all events that ended before `time`, with so many nodes."""
 
 
 def stores(forest: Forest) -> list[Store]:
     """Every state and every sequence, in an order that does not depend on when they were loaded."""
     states = sorted(forest.signatures, key=forest.state_name)
     sequences = [number for number, arrays in enumerate(forest.sequences) if arrays is not None]
+    tracked = {number for query in forest.tracking for number in forest.sequences_of(query)}
     found: list[Store] = [_Instances(forest, state) for state in states]
-    return found + [_Stacked(forest, number) for number in sorted(sequences, key=forest.sequence_name)]
+    return found + [_Stacked(forest, number, number in tracked) for number in sorted(sequences, key=forest.sequence_name)]
 
 
 def slot_name(type_: int, identity: int) -> str:
@@ -103,29 +101,27 @@ class _Instances:
 
     def __init__(self, forest: Forest, state: int) -> None:
         self.state = state
-        self.identities = forest.identities[state]
+        self.slots = [slot_name(*value) for value in forest.identities[state]]
         self.key_slots = np.asarray(forest.key_slots[state], np.int64)
-        values = {slot_name(*value): value[0] for value in self.identities}
+        values = {slot_name(*value): value[0] for value in forest.identities[state]}
         # The mark concerns one epoch, and is not kept.
         numbers = {"start": START, "finish": FINISH, "born": BORN, "lineage": LINEAGE}
         self.parts = [Part(f"state/{forest.state_name(state)}", f"/{state}", numbers, "lineage", values)]
 
     def take(self, machine: Machine, keys: Keys | None) -> list[Held]:
         rows = upkeep.instances(machine, self.state, *self._arguments(keys))
-        return [_unpacked(rows, self.parts[0], [slot_name(*value) for value in self.identities], HEADER)]
+        return [_unpacked(rows, self.parts[0], self.slots, HEADER)]
 
-    def check(self, held: Sequence[Held | None], time: int) -> None:
+    def check(self, held: Sequence[Held | None], time: int, n_nodes: int) -> None:
         if held[0] is not None:
             numbers = held[0].numbers
             _check_times(numbers["start"], numbers["finish"], time)
             _check_times(numbers["born"], numbers["finish"], time)
-
-    def needs_nodes(self, tracked: Container[int]) -> bool:
-        return False
+            _check_nodes(numbers["lineage"], -1, n_nodes)
 
     def put(self, machine: Machine, held: Sequence[Held | None]) -> None:
         if held[0] is not None:
-            upkeep.put_instances(machine, self.state, _packed(held[0], self.parts[0], [slot_name(*v) for v in self.identities], HEADER))
+            upkeep.put_instances(machine, self.state, _packed(held[0], self.parts[0], self.slots, HEADER))
 
     def drop(self, machine: Machine, keys: Keys | None) -> None:
         upkeep.drop_instances(machine, self.state, *self._arguments(keys))
@@ -142,9 +138,11 @@ class _Instances:
 class _Stacked:
     """Of a sequence, a part for each component. Links are made anew where events are put."""
 
-    def __init__(self, forest: Forest, number: int) -> None:
+    def __init__(self, forest: Forest, number: int, is_tracked: bool) -> None:
+        """`is_tracked`: does a query want to know the contributors of everything that is stacked?"""
         arrays = forest.sequence(number)
         self.number = number
+        self.is_tracked = is_tracked
         self.slots = [[slot_name(*slot) for slot in slots] for slots in arrays.slots]
         self.is_keyed = arrays.components["is_keyed"][: arrays.n_components].tolist()
         numbers = {"end": EVENT_END, "start": EVENT_START, "node": EVENT_NODE, "tag": EVENT_TAG}
@@ -164,18 +162,16 @@ class _Stacked:
             found.append(held)
         return found
 
-    def check(self, held: Sequence[Held | None], time: int) -> None:
+    def check(self, held: Sequence[Held | None], time: int, n_nodes: int) -> None:
         for component, each in enumerate(held):
             if each is None:
                 continue
             _check_times(each.numbers["start"], each.numbers["end"], time)
+            _check_nodes(each.numbers["node"], 0 if self.is_tracked else -1, n_nodes)
             if self.is_keyed[component]:
                 is_null = each.numbers["tag"] & WITHOUT_KEY != 0
                 _require(bool((is_null == each.values[KEY].nulls).all()), "a key is null")
                 _require(not is_null.any() or self.is_keyed[component] == 2, "an event has no key")
-
-    def needs_nodes(self, tracked: Container[int]) -> bool:
-        return self.number in tracked
 
     def put(self, machine: Machine, held: Sequence[Held | None]) -> None:
         arriving = []
@@ -205,6 +201,10 @@ def _check_times(starts: Words, ends: Words, time: int) -> None:
     """What was processed is over, and did not end before it began."""
     _require(len(ends) == 0 or int(ends.max()) < time, "an event is of a time that is still to come")
     _require(bool((starts <= ends).all()), "an event ends before it starts")
+
+
+def _check_nodes(nodes: Words, least: int, n_nodes: int) -> None:
+    _require(len(nodes) == 0 or least <= nodes.min() <= nodes.max() < n_nodes, "contributors are missing")
 
 
 # -- words: a header, slots, a flag byte for each slot -------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import numpy as np
 from keuka.kernel import layout
 from keuka.kernel.bytecode import Op
 from keuka.kernel.checks import OF_SETS
-from keuka.kernel.forest import ALWAYS, Array, Forest, Part, SequenceArrays, spare
+from keuka.kernel.forest import ALWAYS, Array, Forest, PartKey, SequenceArrays, row_of, spare
 from keuka.kernel.layout import Arrays
 from keuka.kernel.rows import Reading
 
@@ -56,7 +56,7 @@ class _Loading:
         self.operand = arrays["operand"]
         self.fallible = fallible
         self.since = since
-        self.held: list[Part] = []
+        self.held: list[PartKey] = []
         self.streams: list[int] = []  # by stream of the tables
         self.columns = np.full(len(arrays["column_type"]) + len(arrays["derived"]), -1, np.int64)
         codes = np.asarray([forest.strings.intern_text(text) for text in texts], np.int64)
@@ -72,7 +72,7 @@ class _Loading:
         for i, (first, n, _) in enumerate(self.rows["set"]):
             self.sets[i] = forest.set_id(np.sort(values[first : first + n]), bool(is_text[first : first + n].any()))
 
-    def hold(self, key: Part, make: Callable[[], Any] | None, needs: Iterable[Part | int] = ()) -> Any:
+    def hold(self, key: PartKey, make: Callable[[], Any] | None, needs: Iterable[PartKey | int] = ()) -> Any:
         """`make` is None where the part is there already."""
         return self.forest.hold(self.held, key, make, needs)
 
@@ -195,7 +195,9 @@ class _Loading:
                 self._fill_state(ports, self.rows["state"][s], numbers[s])
         return numbers
 
-    def _ways(self, ports: tuple[int, ...], state: int, target: int, starts: list[layout.Start], numbers: dict[int, int]) -> Iterator[Part]:
+    def _ways(
+        self, ports: tuple[int, ...], state: int, target: int, starts: list[layout.Start], numbers: dict[int, int]
+    ) -> Iterator[PartKey]:
         """What the edges into a state would be, if it were `target`."""
         for start in starts:
             edge: layout.Edge = self.rows["edge"][start.edge]
@@ -274,11 +276,11 @@ class _Loading:
     def _components(self, sequence: layout.Sequence) -> list[layout.Component]:
         return list(self.rows["component"][sequence.first_component : sequence.first_component + sequence.n_components])
 
-    def _hash_of_key(self, feed: layout.Feed, key_type: int) -> Part:
+    def _hash_of_key(self, feed: layout.Feed, key_type: int) -> PartKey:
         return ("hash", feed.stream, ((feed.key, int(key_type == DOUBLE)),), -1)
 
-    def _sequence_needs(self, sequence: layout.Sequence) -> list[Part | int]:
-        needs: list[Part | int] = []
+    def _sequence_needs(self, sequence: layout.Sequence) -> list[PartKey | int]:
+        needs: list[PartKey | int] = []
         for _, feed, columns in self._feeds(sequence):
             needs += [column for column in (feed.gate, feed.key, *columns) if column >= 0]
             if feed.key >= 0:
@@ -302,18 +304,30 @@ class _Loading:
         feed_columns: list[int] = []
         for component, feed, columns in self._feeds(sequence):
             hash_ = -1 if feed.key < 0 else self.forest.number(self._hash_of_key(feed, sequence.key_type))
-            place = (feed.stream, ports.index(feed.stream), feed.gate, feed.key, hash_, len(feed_columns))
-            feeds.append((*place, feed.tag, feed.reading & Reading.PRIMITIVE, component))
+            feeds.append(
+                row_of(
+                    "feed",
+                    stream=feed.stream,
+                    port=ports.index(feed.stream),
+                    gate=feed.gate,
+                    key=feed.key,
+                    hash=hash_,
+                    first_column=len(feed_columns),
+                    tag=feed.tag,
+                    is_primitive=feed.reading & Reading.PRIMITIVE,
+                    component=component,
+                )
+            )
             feed_columns += columns
         levels: list[tuple[int, ...]] = []
         tests: list[tuple[int, ...]] = []
         absences: list[tuple[int, ...]] = []
         for level in self.rows["level"][sequence.first_level : sequence.first_level + sequence.n_levels]:
-            levels.append(level._replace(first_test=len(tests), first_absence=len(absences)))
+            levels.append(row_of("level", **level._replace(first_test=len(tests), first_absence=len(absences))._asdict()))
             for test in self.rows["test"][level.first_test : level.first_test + level.n_tests]:
-                tests.append(test._replace(program=program(test.program)))
+                tests.append(row_of("test", **test._replace(program=program(test.program))._asdict()))
             for absence in self.rows["absence"][level.first_absence : level.first_absence + level.n_absences]:
-                absences.append(absence._replace(program=program(absence.program)))
+                absences.append(row_of("absence", **absence._replace(program=program(absence.program))._asdict()))
         arrays = SequenceArrays(
             stream=result,
             within=sequence.within,
@@ -351,7 +365,8 @@ def _component_rows(sequence: layout.Sequence, components: list[layout.Component
         # A match that waits for the end of its window looks for what came before its first event that much later.
         kept_for = sequence.within if not (sequence.settings & WAITS and i < positive[0]) else min(2 * sequence.within, NEVER)
         kept_for = kept_for if sequence.settings & PRUNED else NEVER
-        rows.append((c.is_negated, c.is_keyed, c.first_only, c.negated_before, before, first_slot, c.n_slots, kept_for))
+        own = c._replace(first_slot=first_slot)._asdict()
+        rows.append(row_of("component", **own, positive_before=before, kept_for=kept_for))
         first_slot += c.n_slots
     return rows
 

@@ -64,14 +64,14 @@ def put(runner: Runner, sections: Sections, time: int = 2**63) -> None:
     _require("nodes" in tables, "there are no nodes")
     nodes, times = _new_nodes(runner, tables, numbers), _node_times(tables["nodes"])
     machine = runner.machines[0]
-    tracked = {number for query in runner.forest.tracking for number in runner.forest.sequences_of(query)}
     arriving: list[tuple[Store, list[Held | None]]] = []
     for store in stores(runner.forest):
         found = [_from_tables(runner, part, tables, handles) for part in store.parts]
-        store.check(found, time)
+        store.check(found, time, len(nodes))
         for part, each in zip(store.parts, found, strict=True):
-            if each is not None:
-                _shift_nodes(each.numbers[part.node], 0 if store.needs_nodes(tracked) else -1, len(nodes), machine.n_nodes)
+            if each is not None:  # from the numbers of the snapshot to those that its nodes will have here
+                roots = each.numbers[part.node]
+                roots[roots >= 0] += machine.n_nodes
         arriving.append((store, found))
     held = [(column, table) for section, table in sections if (column := _column_of(runner, section)) is not None]
     restored = [(column, _renumbered(column, table, numbers[column.stream])) for column, table in held]
@@ -91,12 +91,6 @@ def drop(runner: Runner, keys: pa.StructArray | None = None) -> None:
         store.drop(runner.machines[0], wanted)
     if keys is None:
         runner.look_through()
-
-
-def _shift_nodes(nodes: Int64Array, least: int, n_nodes: int, first: int) -> None:
-    """From the numbers of a snapshot to those that its nodes will have here."""
-    _require(len(nodes) == 0 or least <= nodes.min() <= nodes.max() < n_nodes, "contributors are missing")
-    nodes[nodes >= 0] += first
 
 
 def _as_words(runner: Runner, keys: pa.StructArray) -> Keys:
