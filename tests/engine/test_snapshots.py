@@ -200,6 +200,13 @@ def test_columns_that_arrow_reads_and_pyarrow_does_not_know_are_refused():
         assert raised(lambda h=held: keuka.Engine().restore(checkpoints.pack({**sections, "stream/0/held": h}))).code == "K519"
 
 
+def written(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
 @pytest.mark.parametrize(
     ("query", "column"),
     [(keuka.sase("SEQ(S a, S b) WITHIN 9"), "end"), (keuka.cel("FROM S NEXT S"), "finish"), (keuka.cel("FROM S NEXT S"), "start")],
@@ -214,10 +221,7 @@ def test_partial_matches_of_a_time_that_is_still_to_come_are_refused(query: keuk
     (name,) = [name for name in sections if name.startswith(("kernel/state", "kernel/stack"))]
     held = pa.ipc.open_stream(sections[name]).read_all()
     later = held.set_column(held.column_names.index(column), column, pa.array([2] * held.num_rows))
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, later.schema) as writer:
-        writer.write_table(later)
-    error = raised(lambda: keuka.Engine().restore(checkpoints.pack({**sections, name: sink.getvalue().to_pybytes()})))
+    error = raised(lambda: keuka.Engine().restore(checkpoints.pack({**sections, name: written(later)})))
     assert (error.code, "its partial matches do not fit together: an event" in str(error)) == ("K519", True)
 
 
@@ -228,10 +232,7 @@ def test_waiting_rows_whose_time_is_of_another_type_are_refused():
     sections = checkpoints.unpack(engine.snapshot())
     held = pa.ipc.open_stream(sections["stream/0/held"]).read_all()
     dated = held.set_column(0, "t", held["t"].cast(pa.int32()).cast(pa.date32()))
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, dated.schema) as writer:
-        writer.write_table(dated)
-    changed = {**sections, "stream/0/held": sink.getvalue().to_pybytes()}
+    changed = {**sections, "stream/0/held": written(dated)}
     assert raised(lambda: keuka.Engine().restore(checkpoints.pack(changed))).code == "K519"
 
 
@@ -243,11 +244,7 @@ def test_waiting_rows_in_another_type_than_their_stream_are_refused():
     sections = checkpoints.unpack(engine.snapshot())
     held = pa.ipc.open_stream(sections["stream/0/held"]).read_all()
     for arrow in (pa.int32(), pa.bool_(), pa.string(), pa.float64()):
-        sink = pa.BufferOutputStream()
-        other = held.set_column(1, "n", held["n"].cast(arrow))
-        with pa.ipc.new_stream(sink, other.schema) as writer:
-            writer.write_table(other)
-        changed = {**sections, "stream/0/held": sink.getvalue().to_pybytes()}
+        changed = {**sections, "stream/0/held": written(held.set_column(1, "n", held["n"].cast(arrow)))}
         assert raised(lambda c=changed: keuka.Engine().restore(checkpoints.pack(c))).code == "K519"
 
 
