@@ -28,17 +28,22 @@ def main() -> int:
     parser.add_argument("experiment", nargs="*", help="as for run.py; all that can take turns if none is named")
     parser.add_argument("--slower", type=float, default=1.05, help="the exit code is 1 if a median is above this ratio (1.05)")
     given = parser.parse_args()
+    print("| experiment: task | new / old, median | quartiles | repetitions |\n|---|---|---|---|")
     old, new = start_side(Path(given.old).resolve(), given.experiment), start_side(HERE.parent, given.experiment)
     ratios: dict[str, list[float]] = {}
-    for label, old_seconds, new_seconds in take_turns(old, new):
-        ratios.setdefault(label, []).append(new_seconds / old_seconds)
-    slower = 0
-    print("| experiment: task | new / old, median | quartiles | repetitions |\n|---|---|---|---|")
-    for label, values in ratios.items():
-        low, middle, high = statistics.quantiles(values, n=4) if len(values) > 1 else values * 3
-        slower += middle > given.slower
-        print(f"| {label} | {middle:.3f} | {low:.3f} to {high:.3f} | {len(values)} |")
-    return 1 if slower else 0
+    try:
+        for label, old_seconds, new_seconds in take_turns(old, new):
+            ratios.setdefault(label, []).append(new_seconds / old_seconds)
+    finally:  # an experiment that fails does not take the figures of the others with it
+        medians = [show_row(label, values) for label, values in ratios.items()]
+    return 1 if any(median > given.slower for median in medians) else 0
+
+
+def show_row(label: str, ratios: list[float]) -> float:
+    """Prints a row of the table, and returns the median."""
+    low, middle, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
+    print(f"| {label} | {middle:.3f} | {low:.3f} to {high:.3f} | {len(ratios)} |", flush=True)
+    return middle
 
 
 def start_side(checkout: Path, experiments: list[str]) -> subprocess.Popen[str]:
@@ -100,6 +105,7 @@ def serve() -> None:
     setattr(measure, "take_turns", labelled_turns)  # noqa: B010
     import run
 
+    measure.OUT.mkdir(parents=True, exist_ok=True)
     chosen = json.loads(os.environ["KEUKA_COMPARED"]) or [part.__name__ for part in run.PARTS if part.__name__ not in LEFT_OUT]
     for part in [part for part in run.PARTS if part.__name__ in chosen]:
         label[0] = part.__name__
