@@ -10,8 +10,9 @@ from functools import partial
 import pyarrow as pa
 
 import keuka
+from keuka.automaton.compile import compile_tables
 from keuka.automaton.stacks import StackRules
-from keuka.plan.planner import compile_tables, plan
+from keuka.plan.planner import plan
 from keuka.query import prepare
 from keuka.run.embedded import run
 from measure import Row, Task, million_per_second, take_turns

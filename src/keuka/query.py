@@ -16,6 +16,9 @@ from typing import Any
 import pyarrow as pa
 
 from keuka.algebra.operators import Program
+from keuka.automaton.compile import compile_tables
+from keuka.automaton.contract import Plan
+from keuka.automaton.statistics import Estimate, Statistics
 from keuka.automaton.tables import Tables
 from keuka.diagnostics import Diagnostic, SourceText, Span, listing, render, similar
 from keuka.errors import QueryError, data_error
@@ -28,7 +31,7 @@ from keuka.events.types_seen import TypesSeen
 from keuka.explain import explain, explain_text_alone
 from keuka.languages.files import explain_paths, is_path, read_texts
 from keuka.languages.sets import LANGUAGES, Text, Texts, inputs_of, lower_texts, parameters_of, published_by
-from keuka.plan.planner import NDistinct, Plan, compile_tables, output_names, plan
+from keuka.plan.planner import output_names, plan
 from keuka.plan.type_column import sources_of, split_by_type
 from keuka.plan.warnings import find_warnings
 from keuka.run.embedded import run
@@ -163,7 +166,7 @@ class Compiled:
     tables: Tables
     warnings: tuple[Diagnostic, ...]  # conditions that can never hold, or always do
     types: Mapping[str, Span | None]  # with a type column, the types that are read, and where
-    statistics: dict[tuple[str, str], int]  # how many values the columns have that the planner asked for
+    statistics: Statistics  # what the planner asked for
 
 
 @dataclass(frozen=True)
@@ -436,7 +439,7 @@ def prepare(
     if opened:
         common_axis(opened)  # streams on different clocks are a mistake in the data, not in the query
 
-    def compile_(n_distinct: NDistinct) -> Compiled:
+    def compile_(statistics: Statistics) -> Compiled:
         if type_column is None:
             types: dict[str, StreamType] = {stream.name: stream.type for stream in opened}
         else:
@@ -446,13 +449,14 @@ def prepare(
         read = {} if type_column is None else sources_of(program)
         if type_column is not None:
             program = by_type(program, opened[0], type_column, read)
-        planned, tables = compile_program(program, outputs, bool(contributors), header_names(bool(contributors)), n_distinct)
-        return Compiled(program, planned, tables, warnings, read, {})
+        planned, tables = compile_program(program, outputs, bool(contributors), header_names(bool(contributors)), statistics)
+        asked = Statistics(distinct=dict(statistics.distinct))  # without the streams behind it
+        return Compiled(program, planned, tables, warnings, read, asked)
 
     decides = (type_column, _values(params or {}), repr(outputs), bool(contributors))
     while True:
         identity = tuple([_identity(stream) for stream in opened])
-        found = _compiled_once(parsed, (identity, *decides), known_distinct(opened), compile_)
+        found = _compiled_once(parsed, (identity, *decides), known_statistics(opened), compile_)
         # What is passed on by `*` is read although the text does not mention it. Its type was a guess, and mostly right.
         opened = tuple([stream.with_exact_types(_columns_read(stream, found.tables, bool(contributors))) for stream in opened])
         if identity == tuple([_identity(stream) for stream in opened]):
@@ -523,23 +527,12 @@ def _values(params: object) -> object:
     )
 
 
-def _compiled_once(
-    query_: Query,
-    key: object,
-    n_distinct: NDistinct,
-    compile_: Callable[[NDistinct], Compiled],
-) -> Compiled:
+def _compiled_once(query_: Query, key: object, statistics: Statistics, compile_: Callable[[Statistics], Compiled]) -> Compiled:
     """What the query was compiled to before, unless what the planner asked of the streams is answered otherwise now."""
     known = query_.compiled.get(key)
-    if known is not None and all(n_distinct(*column) == n for column, n in known.statistics.items()):
+    if known is not None and all(statistics.n_distinct(*column) == n.value for column, n in known.statistics.distinct.items()):
         return known
-    statistics: dict[tuple[str, str], int] = {}
-
-    def remembered(stream: str, column: str) -> int:
-        statistics[stream, column] = n_distinct(stream, column)
-        return statistics[stream, column]
-
-    made = replace(compile_(remembered), statistics=statistics)
+    made = compile_(statistics)
     query_.compiled[key] = made
     for oldest in list(query_.compiled)[:-MOST_COMPILED]:
         query_.compiled.pop(oldest, None)
@@ -547,19 +540,31 @@ def _compiled_once(
 
 
 def compile_program(
-    program: Program, outputs: tuple[str, ...] | None, contributors: bool, header: tuple[str, ...], n_distinct: NDistinct
+    program: Program, outputs: tuple[str, ...] | None, contributors: bool, header: tuple[str, ...], statistics: Statistics
 ) -> tuple[Plan, Tables]:
     """The query path from the algebra on, for the wanted outputs; `header` are the columns that results have of their own."""
     chosen = _chosen(outputs, output_names(program))
     _check_header_names(program, chosen, header)
-    planned = plan(program, chosen, contributors=contributors, n_distinct=n_distinct)
+    planned = plan(program, chosen, contributors=contributors, statistics=statistics)
     return planned, compile_tables(planned)
 
 
-def known_distinct(opened: Iterable[OpenStream]) -> NDistinct:
-    """How many values columns of these streams have; nothing is known of others."""
-    by_name = {stream.name: stream for stream in opened}
-    return lambda stream, column: by_name[stream].n_distinct(column) if stream in by_name else 0
+class _Distinct(dict[tuple[str, str], Estimate]):
+    """How many values the columns of streams have. A column is looked at when the planner asks for it."""
+
+    def __init__(self, opened: Iterable[OpenStream]) -> None:
+        super().__init__()
+        self.streams = {stream.name: stream for stream in opened}
+
+    def __missing__(self, column: tuple[str, str]) -> Estimate:
+        stream = self.streams[column[0]]
+        self[column] = Estimate(stream.n_distinct(column[1]), "declared" if column[1] in stream.distinct else "first rows")
+        return self[column]
+
+
+def known_statistics(opened: Iterable[OpenStream]) -> Statistics:
+    """What is known of these streams; nothing is known of others."""
+    return Statistics(distinct=_Distinct(opened))
 
 
 def _check_header_names(program: Program, chosen: tuple[str, ...], header: tuple[str, ...]) -> None:

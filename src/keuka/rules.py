@@ -8,6 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING, NoReturn
 
 from keuka.algebra.operators import Program
+from keuka.automaton.fingerprint import meaning
 from keuka.automaton.tables import Tables
 from keuka.diagnostics import Diagnostic, Span, listing
 from keuka.errors import KeukaError, QueryError
@@ -17,10 +18,9 @@ from keuka.events.matches import header_names
 from keuka.events.order import one_axis
 from keuka.events.sources import OpenStream
 from keuka.languages.sets import lower_texts
-from keuka.plan.fingerprint import meaning
 from keuka.plan.type_column import TypeColumn, sources_of
 from keuka.plan.warnings import find_warnings
-from keuka.query import Query, by_type, compile_program, known_distinct, log_warnings
+from keuka.query import Query, by_type, compile_program, known_statistics, log_warnings
 from keuka.run.live import Live, LoadedRule, Published
 from keuka.schema import StreamType
 
@@ -138,9 +138,9 @@ def plan_rule(rule: RuleSpec, live: Live, expand: bool = True) -> LoadedRule | N
     log_warnings(rule.query, lowered.warnings)
     header = (QUERY, *header_names(rule.contributors))
     names = (*rule.query.inputs, *([] if rule.types is None else [rule.types.stream]))
-    known = known_distinct([stream for name in names if isinstance(stream := live.find(name), OpenStream)])
+    known = known_statistics([stream for name in names if isinstance(stream := live.find(name), OpenStream)])
     planned, tables = compile_program(lowered.program, rule.outputs, rule.contributors, header, known)
-    is_bounded = all(stage.automaton.is_bounded for stage in planned.stages)
+    is_bounded = all(stage.physical.is_bounded for stage in planned.stages)
     return loaded_rule(rule, lowered, tables, live, max(live.frontiers.time - 1, BEGINNING), is_bounded)
 
 

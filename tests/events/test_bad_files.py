@@ -51,7 +51,8 @@ error[K514]: text that is not UTF-8
     )
 
 
-def test_a_column_whose_name_is_not_utf8(expect: Expect) -> None:
+def test_a_column_whose_name_is_not_utf8(expect: Expect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     table = pa.table({"t": [1], "caf\u00e9": [1]})
     for name, new in (("a.arrows", pa.ipc.new_stream), ("a.arrow", pa.ipc.new_file)):
         with new(name, table.schema) as writer:

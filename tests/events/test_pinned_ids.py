@@ -15,11 +15,12 @@ import pytest
 
 import keuka
 from keuka.algebra.operators import Program
+from keuka.automaton.compile import compile_tables
 from keuka.diagnostics import SourceText
 from keuka.events.sources import open_stream
 from keuka.languages.cel.lower import lower
 from keuka.languages.cel.syntax import parse
-from keuka.plan.planner import compile_tables, plan
+from keuka.plan.planner import plan
 from keuka.plan.rules import RULES
 from keuka.run.embedded import run
 

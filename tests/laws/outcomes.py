@@ -17,12 +17,13 @@ import pyarrow as pa
 import keuka
 from keuka.algebra.operators import Operator, Program
 from keuka.algebra.semantics import evaluate
+from keuka.automaton.compile import compile_tables
 from keuka.errors import DataError, data_error
 from keuka.events.files import BATCH_ROWS
 from keuka.events.order import EventBatch
 from keuka.events.sources import open_stream
 from keuka.languages.sets import lower_texts
-from keuka.plan.planner import compile_tables, output_names, plan
+from keuka.plan.planner import output_names, plan
 from keuka.run.embedded import last_end, run
 from keuka.run.runner import MatchBatch, Runner
 from keuka.run.trace import trace

@@ -15,7 +15,7 @@ from keuka.algebra.operators import Program
 from keuka.errors import DataError
 from keuka.events.sources import open_stream
 from keuka.plan.division import END, START, BySlices, Part, Undivided, divide
-from keuka.plan.planner import output_names
+from keuka.plan.planner import output_names, plan
 from keuka.run.embedded import run
 from keuka.schema import TimeAxis
 from keuka.spark.worker import Slices, own
@@ -31,9 +31,7 @@ def by_parts(program: Program, streams: Rows, n_shards: int) -> Outcome:
     """Each output divided by itself, so that an overflow in one says nothing about the others."""
     found: dict[str, Bag | str] = {}
     for name, (_, operator) in zip(output_names(program), program.outputs, strict=True):
-        parts = divide(
-            Program(((name, operator),)), [name], axis=AXIS, contributors=False, n_workers=n_shards, n_distinct=lambda stream, column: 0
-        )
+        parts = divide(plan(Program(((name, operator),))), axis=AXIS, n_workers=n_shards)
         if currently_in_test_context():
             event(" ".join([type(part.division).__name__ for part in parts]))
         try:
@@ -46,7 +44,7 @@ def by_parts(program: Program, streams: Rows, n_shards: int) -> Outcome:
 def as_a_set(program: Program, streams: Rows, n_shards: int) -> Outcome:
     """All outputs at once; each is wanted once, however many parts need it."""
     names = list(output_names(program))
-    parts = divide(program, names, axis=AXIS, contributors=False, n_workers=n_shards, n_distinct=lambda stream, column: 0)
+    parts = divide(plan(program), axis=AXIS, n_workers=n_shards)
     event(f"{len(parts)} parts")
     found = results(parts, streams, n_shards)
     return {name: bag_without_contributors(found[name]) for name in names}
@@ -113,7 +111,7 @@ def test_an_absence_that_only_a_slice_sees_raises_nothing():
 def test_why_a_query_is_not_divided_tells_apart_no_window_from_one_that_comes_too_late():
     reasons = {}
     for text in ("FROM S NEXT S", "FROM FILTER {DUR < 5} (S NEXT {$2.n + 1 > $1.n} S)"):
-        (part,) = divide(lowered(keuka.cel(text)), ["query_1"], axis=AXIS, contributors=False, n_workers=2, n_distinct=lambda s, c: 0)
+        (part,) = divide(plan(lowered(keuka.cel(text))), axis=AXIS, n_workers=2)
         assert isinstance(part.division, Undivided)
         reasons[text] = part.division.reason.partition(", and ")[2]
     assert [*reasons.values()] == ["has no window", "has no window that is tested before what can overflow"]

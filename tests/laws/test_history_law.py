@@ -13,9 +13,10 @@ from hypothesis import event, given
 
 import keuka
 from keuka.algebra.operators import Fold, Next, Operator, Program, Published, inputs, with_inputs
+from keuka.automaton.compile import compile_tables
 from keuka.events.files import BATCH_ROWS
 from keuka.events.sources import open_stream
-from keuka.plan.planner import compile_tables, output_names, plan
+from keuka.plan.planner import output_names, plan
 from keuka.plan.rules import RULES
 from keuka.run import state
 from keuka.run.embedded import run

@@ -14,12 +14,13 @@ from hypothesis import assume, event, given
 
 import keuka
 from keuka.algebra.operators import Map, Program
+from keuka.automaton.compile import compile_tables
 from keuka.automaton.tables import Tables, from_bytes, to_bytes
 from keuka.events.frontiers import reordered
 from keuka.events.order import EventBatch, common_axis, in_order
 from keuka.events.sources import OpenStream, open_stream
 from keuka.expressions import Column
-from keuka.plan.planner import compile_tables, output_names, plan
+from keuka.plan.planner import output_names, plan
 from keuka.run import state
 from keuka.run.runner import MatchBatch, Runner
 from keuka.schema import Schema, Type

@@ -16,6 +16,7 @@ from hypothesis import event, given, settings
 
 from keuka.algebra.operators import Program
 from keuka.automaton.stacks import StackRules
+from keuka.automaton.statistics import Estimate, Statistics
 from keuka.events.files import BATCH_ROWS
 from keuka.plan.rules import RULES
 
@@ -102,6 +103,12 @@ def test_any_order_inside_an_epoch_gives_the_same(example: tuple[tuple[str, Prog
     check(text.text, streams, expected(program, streams), actual)
 
 
+def _known(sign: int) -> dict[tuple[str, str], Estimate]:
+    """Numbers of values that no data has, different for every column."""
+    columns = {(name, column) for name, shape in SHAPES.items() for column in shape.arrow.names}
+    return {(stream, column): Estimate(sign * ord(column[0]), "declared") for stream, column in columns}
+
+
 OPTIONS = st.fixed_dictionaries(
     {
         "rules": st.one_of(
@@ -110,9 +117,7 @@ OPTIONS = st.fixed_dictionaries(
         "linear": st.booleans(),
         "indices": st.booleans(),
         "stack_rules": st.builds(StackRules, *[st.booleans()] * len(fields(StackRules))),
-        "n_distinct": st.sampled_from(
-            [lambda stream, column: 0, lambda stream, column: ord(column[0]), lambda stream, column: -ord(column[0])]
-        ),
+        "statistics": st.sampled_from([Statistics(), *[Statistics(distinct=_known(sign)) for sign in (1, -1)]]),
     }
 )
 

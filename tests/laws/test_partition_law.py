@@ -14,9 +14,9 @@ from hypothesis import assume, event, given
 from keuka.algebra.operators import Program
 from keuka.algebra.semantics import Event
 from keuka.algebra.values import evaluate
-from keuka.automaton.code import split_conditions
-from keuka.plan.partition import Partition
-from keuka.plan.planner import Plan, plan
+from keuka.automaton.automata import AutomatonOperator
+from keuka.automaton.contract import Partition, Plan
+from keuka.plan.planner import plan
 from keuka.run.interpreter import Epoch, UnfitValueError, interpreters
 
 from .keyed import keyed_programs
@@ -87,12 +87,16 @@ def test_events_divided_by_the_key_give_the_same(example: tuple[str, Program, Ro
     check(f"{text}\nby {partition}", streams, whole, united([by_reference(program, shard) for shard in shards(partition, streams)]))
 
 
+def operators_of(planned: Plan) -> dict[str, AutomatonOperator]:
+    return {stage.name: stage.physical for stage in planned.stages if isinstance(stage.physical, AutomatonOperator)}
+
+
 @given(examples())
 def test_an_instance_holds_the_key_of_its_events_where_the_plan_says(example: tuple[str, Program, Rows]):
     text, program, streams = example
     planned = keyed(program)
     assert planned.partition is not None
-    machines = interpreters({stage.name: stage.automaton for stage in planned.stages})
+    machines = interpreters({name: operator.automaton for name, operator in operators_of(planned).items()})
     arrivals = sorted([(e.end, stream, e) for stream, found in events(streams).items() for e in found], key=lambda a: a[:2])
     for end, epoch in itertools.groupby(arrivals, key=lambda a: a[0]):
         present: dict[str, list[Event]] = {}
@@ -106,7 +110,7 @@ def test_an_instance_holds_the_key_of_its_events_where_the_plan_says(example: tu
                 return
             present[name] = record.results
             for instance in machine.instances:
-                keys = split_conditions(machine.automaton.states[instance.state], indices=True).keys
+                keys = machine.automaton.states[instance.state].conditions.keys
                 ordinals = planned.partition.ordinals[name][instance.state]
                 held = [evaluate(keys[i][1], (instance.event.payload, (), instance.last)) for i in ordinals]
                 behind = [key_of(planned.partition, stream, streams[stream][row]) for stream, row in instance.event.contributors]

@@ -23,10 +23,10 @@ from hypothesis import HealthCheck, event, given, settings
 import keuka
 from keuka.algebra.operators import Operator, Program, Published, Source, inputs, with_inputs
 from keuka.algebra.semantics import Event, evaluate
+from keuka.automaton.fingerprint import fingerprint
 from keuka.events.matches import match_ids
 from keuka.kernel import forest
 from keuka.languages.sets import lower_texts
-from keuka.plan.fingerprint import fingerprint
 from keuka.plan.planner import output_names
 from keuka.run import runner
 from keuka.schema import StreamType, TimeAxis

@@ -8,13 +8,14 @@ import pyarrow as pa
 import pytest
 
 import keuka
-from keuka.automaton.code import split_conditions
+from keuka.automaton.automata import AutomatonOperator
+from keuka.automaton.contract import Partition, Plan
+from keuka.automaton.keys import MOST_WAYS
 from keuka.diagnostics import SourceText
 from keuka.expressions import show
 from keuka.languages.cel.lower import lower
 from keuka.languages.cel.syntax import parse
-from keuka.plan.partition import MOST_WAYS, Partition
-from keuka.plan.planner import Plan, plan
+from keuka.plan.planner import plan
 from keuka.schema import StreamType, TimeAxis, Type, schema_of
 
 COLUMNS = {
@@ -229,8 +230,9 @@ def keys_of(plan_: Plan) -> dict[str, list[list[str]]]:
     found: dict[str, list[list[str]]] = {}
     for stage in plan_.stages:
         found[stage.name] = []
-        for state, ordinals in zip(stage.automaton.states, plan_.partition.ordinals[stage.name], strict=True):
-            keys = split_conditions(state, plan_.indices).keys
+        assert isinstance(stage.physical, AutomatonOperator)
+        for state, ordinals in zip(stage.physical.automaton.states, plan_.partition.ordinals[stage.name], strict=True):
+            keys = state.conditions.keys
             found[stage.name].append([f"{show(a, sided=True)} = {show(b, sided=True)}" for a, b in [keys[i] for i in ordinals]])
     return found
 

@@ -192,6 +192,18 @@ def with_inputs(operator: Operator, new: list[Operator]) -> Operator:
     return replace(operator, input=new[0])
 
 
+def boundaries(operator: Operator) -> tuple[Operator, ...]:
+    """Its inputs, none for a leaf of a plan's expression."""
+    return () if isinstance(operator, Source | Published) else inputs(operator)
+
+
+def leaves(operator: Operator) -> list[Source | Published]:
+    """The streams an expression of the plan reads, from left to right."""
+    if isinstance(operator, Source | Published):
+        return [operator]
+    return [leaf for i in inputs(operator) for leaf in leaves(i)]
+
+
 def walk(operator: Operator) -> Iterator[Operator]:
     """The operator and everything below it, each occurrence once, parents first."""
     stack = [operator]

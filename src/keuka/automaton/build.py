@@ -9,15 +9,15 @@ import math
 from dataclasses import replace
 
 from keuka.algebra.operators import Filter, Fold, Map, Next, Operator, Published, Source, Union, inputs
-from keuka.automaton.model import OUTPUT, Automaton, Bind, Edge, Keep, Start, State, Step
+from keuka.automaton.model import OUTPUT, Automaton, Bind, Conditions, Edge, Keep, Start, State, Step
 from keuka.diagnostics import Diagnostic
 from keuka.errors import QueryError
-from keuka.expressions import Call, Duration, Expression, Literal, can_fail, conjuncts
+from keuka.expressions import CANDIDATE, Call, Duration, Expression, Literal, can_fail, conjuncts, sides
 from keuka.schema import MAX_TICK
 
 
-def build(operator: Operator) -> Automaton:
-    """The automaton whose output is the operator's. Right operands must be unary over a leaf."""
+def build(operator: Operator, indices: bool) -> Automaton:
+    """The automaton whose output is the operator's. Right operands must be unary over a leaf. `indices`: equalities become hash keys."""
     ports: list[str] = []
     primitive: list[bool] = []
     starts: list[Start] = []
@@ -45,7 +45,9 @@ def build(operator: Operator) -> Automaton:
             update = None if isinstance(node, Next) else node.update
             tag_of_second = tag + n_leaves(node.first)
             index = len(states)
-            state = State(port_of(leaf), steps, node.first.schema, node.second.schema, node.skip, take, update, edge, tag_of_second)
+            conditions = split_conditions(node.skip, indices)
+            schemas = node.first.schema, node.second.schema
+            state = State(port_of(leaf), steps, *schemas, node.skip, conditions, take, update, edge, tag_of_second)
             states.append(replace(state, by_history=node.by_history, window=window_of(state, states)))
             connect(node.first, Edge((), index), tag)
         else:
@@ -53,7 +55,31 @@ def build(operator: Operator) -> Automaton:
             starts.append(Start(port_of(node), edge, tag))
 
     connect(operator, Edge((), OUTPUT), 0)
-    return Automaton(tuple(ports), tuple(primitive), tuple(starts), tuple(states), operator.schema)
+    return Automaton(tuple(ports), tuple(primitive), tuple(starts), tuple(states), operator.schema, indices)
+
+
+def split_conditions(skip: Expression, indices: bool) -> Conditions:
+    """Sort the terms of `skip`. Terms that can fail stay together in one conjunction, where a false term absorbs the failure."""
+    static, keys, residual = [], [], []
+    for term in conjuncts(skip):
+        if sides(term) <= {CANDIDATE}:
+            static.append(term)
+        elif indices and (key := _key_of(term)):
+            keys.append(key)
+        else:
+            residual.append(term)
+    return Conditions(tuple(static), tuple(keys), tuple(residual))
+
+
+def _key_of(term: Expression) -> tuple[Expression, Expression] | None:
+    if not isinstance(term, Call) or term.op != "eq" or can_fail(term):
+        return None
+    left, right = term.args
+    if sides(left) == {CANDIDATE} and sides(right) and CANDIDATE not in sides(right):
+        return left, right
+    if sides(right) == {CANDIDATE} and sides(left) and CANDIDATE not in sides(left):
+        return right, left
+    return None
 
 
 def stream_name(leaf: Source | Published) -> str:

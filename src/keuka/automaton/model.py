@@ -50,6 +50,15 @@ class Start:
 
 
 @dataclass(frozen=True)
+class Conditions:
+    """The terms of a state's `skip`, by how they are tested."""
+
+    static: tuple[Expression, ...]  # on the candidate alone
+    keys: tuple[tuple[Expression, Expression], ...]  # equal: (over the candidate, over the instance)
+    residual: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
 class State:
     """Instances waiting for their next candidate. `update` is None for NEXT; for FOLD it rebinds the current values."""
 
@@ -58,6 +67,7 @@ class State:
     first: Schema  # what an instance binds (for FOLD: twice, as it was and as it is now)
     second: Schema
     skip: Expression
+    conditions: Conditions  # of `skip`
     take: Expression  # FOLD's step
     update: tuple[Expression, ...] | None
     edge: Edge
@@ -75,11 +85,7 @@ class Automaton:
     starts: tuple[Start, ...]
     states: tuple[State, ...]
     schema: Schema
-
-    @property
-    def is_bounded(self) -> bool:
-        """Does every instance go when its time is over?"""
-        return all(state.window < MAX_TICK for state in self.states)
+    indices: bool  # are instances found by hash keys?
 
 
 def state_name(automaton: Automaton, index: int) -> str:

@@ -19,7 +19,7 @@ def digest(value: object) -> bytes:
     return hashlib.blake2b(repr(value).encode(), digest_size=16).digest()
 
 
-def state_signatures(automaton: Automaton, ports: Sequence[bytes], indices: bool) -> tuple[bytes, ...]:
+def state_signatures(automaton: Automaton, ports: Sequence[bytes]) -> tuple[bytes, ...]:
     """By state. `ports` says what each stream is. Edges lead to smaller numbers, so what comes before a state is known first."""
     found: dict[int, bytes] = {}
     for index in range(len(automaton.states) - 1, -1, -1):
@@ -28,9 +28,17 @@ def state_signatures(automaton: Automaton, ports: Sequence[bytes], indices: bool
         ways += [digest((found[i], edge_label(b"", s.edge, s.tag))) for i, s in enumerate(automaton.states) if s.edge.target == index]
         conditions = [meaning(state.skip), meaning(state.take), None if state.update is None else meaning(state.update)]
         types = [a.type.value for a in (*state.first.attributes, *state.second.attributes)]
-        own: tuple[object, ...] = (ports[state.port], _steps(state.candidate), conditions, types, state.tag, state.window, indices)
+        own: tuple[object, ...] = (
+            ports[state.port],
+            _steps(state.candidate),
+            conditions,
+            types,
+            state.tag,
+            state.window,
+            automaton.indices,
+        )
         own += ("history",) if state.by_history else ()
-        found[index] = digest(("state", own, sorted(ways)))
+        found[index] = digest(("state", tuple(own), sorted(ways)))
     return tuple([found[i] for i in range(len(found))])
 
 

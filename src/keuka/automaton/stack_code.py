@@ -6,15 +6,15 @@ Comes after `stacks.py` and before `tables.py`. Programs see the bound events as
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 
-from keuka.automaton.assembler import Assembler, Pool
-from keuka.automaton.code import Derived, PortCode, Streams, Tuple, reads_before
-from keuka.automaton.model import Bind, Keep
+from keuka.automaton.assembler import Assembler
+from keuka.automaton.model import Bind
 from keuka.automaton.signatures import slot_identity
 from keuka.automaton.stacks import Absence, Feed, Level, Stacks
+from keuka.automaton.writer import TYPE_CODES, PortWriter, Tuple, Writer, reads_before
 from keuka.expressions import FIRST, Call, Column, Expression, can_fail, columns
+from keuka.kernel import layout
 from keuka.schema import Type
 
 # Where an event of a negated component is in the way (`scope` in the tables).
@@ -22,51 +22,10 @@ BETWEEN, BEFORE, AFTER = 0, 1, 2
 # How stacks are used (`settings` of a sequence in the tables).
 ORDERED, RIPS, PRUNED, WINDOW_EARLY, WAITS = 1, 2, 4, 8, 16
 
-
-@dataclass(frozen=True)
-class FeedCode:
-    stream: str
-    gate: int
-    key: int  # column, or -1
-    columns: tuple[int, ...]  # by slot of the component
-    tag: int
-    reading: int
+Kept = tuple[tuple[int, ...], ...]  # by component: the attributes that something reads after the scan
 
 
-@dataclass(frozen=True)
-class ComponentCode:
-    negated: bool
-    keyed: int  # 0: no, 1: yes, 2: yes, and no other component that occurs is
-    first_only: bool
-    negated_before: int  # the negated component right before it, or -1
-    slots: tuple[tuple[Type, int], ...]  # type, and which value it holds
-    feeds: tuple[FeedCode, ...]
-
-
-@dataclass(frozen=True)
-class LevelCode:
-    component: int
-    tests: tuple[tuple[int, int], ...]  # (program, alternative)
-    absences: tuple[tuple[int, int, int, int, int], ...]  # (component, scope, alternative, program or -1, does it bound the level?)
-
-
-@dataclass(frozen=True)
-class StackCode:
-    """One sequence, ready for the tables. `operands` are registers of `program`, or slots if there is none (-1)."""
-
-    ports: tuple[str, ...]
-    components: tuple[ComponentCode, ...]
-    searches: tuple[tuple[LevelCode, ...], ...]
-    within: int
-    settings: int
-    n_alternatives: int
-    key_type: Type | None
-    program: int
-    operands: tuple[int, ...]
-
-
-def kept(stacks: Stacks, wanted: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-    """By component the attributes that something reads after the scan."""
+def kept_attributes(stacks: Stacks, wanted: Sequence[int]) -> Kept:
     read = [stacks.items[i] for i in _computed(stacks, wanted)]
     for level in chain.from_iterable(stacks.searches):
         read += [term for test in level.tests for term in test.terms] + [term for absence in level.absences for term in absence.terms]
@@ -79,61 +38,86 @@ def _computed(stacks: Stacks, wanted: Sequence[int]) -> list[int]:
     return [*wanted, *[i for i, item in enumerate(stacks.items) if i not in wanted and can_fail(item)]]
 
 
-def stack_reads(stacks: Stacks, wanted: Sequence[int]) -> dict[str, set[int]]:
+def stack_reads(stacks: Stacks, kept: Kept) -> dict[str, set[int]]:
     """The columns of every stream that the stacks read."""
     reads: dict[str, set[int]] = {name: set() for name in stacks.ports}
-    for component, attributes in zip(stacks.components, kept(stacks, wanted), strict=True):
+    for component, attributes in zip(stacks.components, kept, strict=True):
         used = {*attributes, *[index for term in component.scanned for _, index in columns(term)]}
         used |= set() if component.key is None else {component.key}
         for feed in component.feeds:
-            before = used
-            for step in reversed(feed.steps):
-                before = reads_before(step, before)
-            reads[stacks.ports[feed.port]] |= before
+            reads[stacks.ports[feed.port]] |= reads_before(feed.steps, used)
     return reads
 
 
-def generate_stacks(stacks: Stacks, streams: Streams, wanted: Sequence[int], pool: Pool, derived: Derived) -> StackCode:
-    return _Generator(stacks, streams, wanted, pool, derived).code()
+class StackWriter(PortWriter):
+    """Programs and rows of one sequence."""
 
-
-class _Generator(PortCode):
-    def __init__(self, stacks: Stacks, streams: Streams, wanted: Sequence[int], pool: Pool, derived: Derived) -> None:
-        super().__init__(stacks.ports, streams, pool, derived)
+    def __init__(self, writer: Writer, stacks: Stacks, wanted: Sequence[int], kept: Kept) -> None:
+        super().__init__(writer, stacks.ports)
         self.stacks = stacks
         self.wanted = wanted
-        self.kept = kept(stacks, wanted)
+        self.kept = kept
         self.slots: dict[tuple[int, int], int] = {}
         for i, attributes in enumerate(self.kept):
             for attribute in attributes:
                 self.slots[i, attribute] = len(self.slots)
 
-    def code(self) -> StackCode:
-        stacks = self.stacks
-        components = tuple([self.component(i) for i in range(len(stacks.components))])
-        searches = tuple([tuple([self.level(level) for level in search]) for search in stacks.searches])
-        rules = stacks.rules
-        settings = ORDERED * stacks.ordered | RIPS * rules.stacks | (PRUNED | WINDOW_EARLY) * rules.window | WAITS * stacks.waits
+    def write(self) -> None:
+        stacks, rows, rules = self.stacks, self.rows, self.stacks.rules
+        first_component, first_level, first_item = len(rows["component"]), len(rows["level"]), len(rows["item"])
+        for i in range(len(stacks.components)):
+            self.component(i)
+        for level in chain.from_iterable(stacks.searches):
+            self.level(level)
         program, operands = self.output()
-        return StackCode(
-            stacks.ports, components, searches, stacks.within, settings, stacks.n_alternatives, stacks.key_type, program, operands
+        rows["item"].extend(operands)
+        rows["sequence"].append(
+            layout.Sequence(
+                operator=len(rows["operator"]),
+                first_component=first_component,
+                n_components=len(stacks.components),
+                first_level=first_level,
+                n_levels=len(rows["level"]) - first_level,
+                within=stacks.within,
+                settings=ORDERED * stacks.ordered | RIPS * rules.stacks | (PRUNED | WINDOW_EARLY) * rules.window | WAITS * stacks.waits,
+                n_alternatives=stacks.n_alternatives,
+                key_type=-1 if stacks.key_type is None else TYPE_CODES[stacks.key_type],
+                program=program,
+                first_item=first_item,
+                n_items=len(operands),
+            )
         )
 
-    def component(self, index: int) -> ComponentCode:
+    def component(self, index: int) -> None:
         component, before = self.stacks.components[index], self.stacks.negated_before[index]
-        slots = tuple([(component.schema[i].type, slot_identity((FIRST, i))) for i in self.kept[index]])
-        feeds = tuple([self.feed(index, feed) for feed in component.feeds])
+        first_feed = len(self.rows["feed"])
+        for feed in component.feeds:
+            self.feed(index, feed)
         alone = [i for i in self.stacks.positive if self.stacks.components[i].key is not None] == [index]
-        keyed = 0 if component.key is None else 2 if alone else 1
-        return ComponentCode(component.negated, keyed, component.first_only, -1 if before is None else before, slots, feeds)
+        slots = self.writer.slots([(component.schema[i].type, slot_identity((FIRST, i))) for i in self.kept[index]])
+        self.rows["component"].append(
+            layout.Component(
+                is_negated=int(component.negated),
+                is_keyed=0 if component.key is None else 2 if alone else 1,  # 2: no other component that occurs is
+                first_only=int(component.first_only),
+                negated_before=-1 if before is None else before,
+                first_slot=slots[0],
+                n_slots=slots[1],
+                first_feed=first_feed,
+                n_feeds=len(component.feeds),
+            )
+        )
 
-    def feed(self, index: int, feed: Feed) -> FeedCode:
+    def feed(self, index: int, feed: Feed) -> None:
         component = self.stacks.components[index]
         self.check_steps(feed.port, feed.steps)
         key = -1 if component.key is None else self.key(feed, component.key, component.as_double)
-        kept = tuple([self.attribute(feed, i) for i in self.kept[index]])
+        kept = [self.attribute(feed, i) for i in self.kept[index]]
+        gate = self.gate(feed.port, feed.steps, component.scanned, FIRST)
+        first_column = len(self.rows["feed_column"])
         reading = int(self.stacks.primitive[feed.port])
-        return FeedCode(self.ports[feed.port], self.gate(index, feed), key, kept, feed.tag, reading)
+        self.rows["feed"].append(layout.Feed(self.stream(feed.port), gate, key, first_column, feed.tag, reading))
+        self.rows["feed_column"] += kept
 
     def key(self, feed: Feed, index: int, as_double: bool) -> int:
         """The column that holds the key."""
@@ -150,20 +134,8 @@ class _Generator(PortCode):
                 item = step.items[plain]
                 plain = item.index if isinstance(item, Column) else None
         if plain is not None:
-            return self.layouts[self.ports[feed.port]][plain]
+            return self.layout(feed.port)[plain]
         return self.derive(feed.port, lambda asm: self.candidate(asm, feed.port, feed.steps)[index], False)
-
-    def gate(self, index: int, feed: Feed) -> int:
-        scanned = self.stacks.components[index].scanned
-
-        def write(asm: Assembler) -> int:
-            own = self.holds(asm, feed.port, feed.steps)
-            values = self.candidate(asm, feed.port, feed.steps)
-            return asm.all_of(chain([] if own is None else [own], (asm.value(term, {FIRST: values}) for term in scanned)))
-
-        if not scanned and not any(isinstance(step, Keep) for step in feed.steps):
-            return -1
-        return self.derive(feed.port, write, False)
 
     # -- construction ------------------------------------------------------------------------------------------------------
 
@@ -174,20 +146,22 @@ class _Generator(PortCode):
             for i in range(len(self.stacks.components))
         }
 
-    def level(self, level: Level) -> LevelCode:
-        tests = []
+    def level(self, level: Level) -> None:
+        """What can fail is tested by itself: it is no failure if another term is false."""
+        first_test, first_absence = len(self.rows["test"]), len(self.rows["absence"])
         for test in level.tests:
-            # What can fail is tested by itself: it is no failure if another term is false.
             sure = [term for term in test.terms if not can_fail(term)]
-            programs = [*([sure] if sure else []), *[[term] for term in test.terms if can_fail(term)]]
-            tests += [(self.condition(terms), test.alternative) for terms in programs]
-        return LevelCode(level.component, tuple(tests), tuple([self.absence(absence) for absence in level.absences]))
+            for terms in (*([sure] if sure else []), *[[term] for term in test.terms if can_fail(term)]):
+                self.rows["test"].append(layout.Test(self.condition(terms), test.alternative))
+        self.rows["absence"] += [self.absence(absence) for absence in level.absences]
+        n_tests = len(self.rows["test"]) - first_test
+        self.rows["level"].append(layout.Level(level.component, first_test, n_tests, first_absence, len(level.absences)))
 
-    def absence(self, absence: Absence) -> tuple[int, int, int, int, int]:
+    def absence(self, absence: Absence) -> layout.Absence:
         positive = self.stacks.positive
         scope = BEFORE if absence.component < positive[0] else AFTER if absence.component > positive[-1] else BETWEEN
         program = self.condition(absence.terms) if absence.terms else -1
-        return absence.component, scope, absence.alternative, program, int(absence.bounds)
+        return layout.Absence(absence.component, scope, absence.alternative, program, int(absence.bounds))
 
     def condition(self, terms: Sequence[Expression]) -> int:
         asm = Assembler(self.pool, named=True)

@@ -16,6 +16,7 @@ from itertools import chain
 from keuka.algebra.operators import MOST_ALTERNATIVES, MOST_FEEDS, Filter, Map, Operator, Published, Sequence, Source, Union
 from keuka.automaton.build import n_leaves, stream_name
 from keuka.automaton.model import Bind, Keep, Step
+from keuka.automaton.statistics import Statistics
 from keuka.diagnostics import Diagnostic
 from keuka.errors import QueryError
 from keuka.expressions import FIRST, Call, Column, Expression, can_fail, sides, substitute
@@ -111,11 +112,6 @@ class Stacks:
         return self.components[-1].negated
 
     @property
-    def is_bounded(self) -> bool:
-        """Does every stacked event go when its time is over?"""
-        return self.within < MAX_TICK and self.rules.window
-
-    @property
     def key_type(self) -> Type | None:
         """One for all components that have the key."""
         return next((Type.DOUBLE if c.as_double else c.schema[c.key].type for c in self.components if c.key is not None), None)
@@ -134,8 +130,8 @@ def is_feed(operator: Operator) -> bool:
     return isinstance(operator, Source | Published)
 
 
-def build_stacks(operator: Sequence | Map, rules: StackRules, n_distinct: Callable[[str, str], int]) -> Stacks:
-    """The stacks of a sequence. `n_distinct` estimates how many values a column of a stream has, 0 if nobody knows."""
+def build_stacks(operator: Sequence | Map, rules: StackRules, statistics: Statistics) -> Stacks:
+    """The stacks of a sequence. What is known of the columns decides which key divides them."""
     sequence = operator.input if isinstance(operator, Map) else operator
     assert isinstance(sequence, Sequence)
     assert len(sequence.alternatives) <= MOST_ALTERNATIVES, "languages refuse more"
@@ -149,7 +145,7 @@ def build_stacks(operator: Sequence | Map, rules: StackRules, n_distinct: Callab
         raise _too_many(sequence, f"the sequence reads its streams more than {MOST_FEEDS} times", "use fewer components and types")
     conditions = _Conditions.of(sequence)
     if rules.partition:
-        keys = _choose_key(sequence, conditions, lambda place: _most_distinct(components, ports.names, place, n_distinct))
+        keys = _choose_key(sequence, conditions, lambda place: _most_distinct(components, ports.names, place, statistics))
         conditions = conditions.without(lambda term: _is_implied(term, keys))
         components = [c if i not in keys else replace(c, key=keys[i][0], as_double=keys[i][1]) for i, c in enumerate(components)]
     if rules.scan:
@@ -257,7 +253,7 @@ Place = tuple[int, int, bool]  # (component, attribute, as a double?)
 Keys = dict[int, tuple[int, bool]]  # component -> attribute, as a double?
 
 
-def _choose_key(sequence: Sequence, conditions: _Conditions, n_distinct: Callable[[Place], int]) -> Keys:
+def _choose_key(sequence: Sequence, conditions: _Conditions, n_distinct: Callable[[Place], float]) -> Keys:
     """The equivalence test that divides the stacks: of those that most components take part in the one with most values.
 
     One that compares integers with doubles comes after the others: events cannot be dealt out to threads by it (`plan/partition.py`).
@@ -328,11 +324,11 @@ def _is_implied(term: Expression, keys: Keys) -> bool:
     return any(all(keys.get(place[0]) == place[1:] for place in places) for places in _equalities((term,)))
 
 
-def _most_distinct(components: list[StackComponent], ports: List[str], place: Place, n_distinct: Callable[[str, str], int]) -> int:
+def _most_distinct(components: list[StackComponent], ports: List[str], place: Place, statistics: Statistics) -> float:
     """Of the columns of streams that an attribute of a component is."""
     component = components[place[0]]
     names = [(ports[feed.port], _column_name(feed, component, place[1])) for feed in component.feeds]
-    return max([0, *[n_distinct(stream, name) for stream, name in names if name is not None]])
+    return max([0, *[statistics.n_distinct(stream, name) for stream, name in names if name is not None]])
 
 
 def _column_name(feed: Feed, component: StackComponent, attribute: int) -> str | None:
@@ -396,13 +392,3 @@ def _neighbours(sequence: Sequence, negated: int) -> list[int]:
     if not before:
         return [sequence.positive[0], sequence.positive[-1]]
     return [before[-1], after[0]] if after else [before[-1]]
-
-
-def scopes_text(stacks: Stacks, negated: int) -> str:
-    """Where an event of a negated component is in the way, for people."""
-    names = [component.name for component in stacks.components]
-    before = [i for i in stacks.positive if i < negated]
-    after = [i for i in stacks.positive if i > negated]
-    if not before:
-        return f"before {names[after[0]]}" + ("" if stacks.within == MAX_TICK else f", less than the window before {names[after[-1]]}")
-    return f"between {names[before[-1]]} and {names[after[0]]}" if after else f"after {names[before[-1]]}, until the window is over"

@@ -1,6 +1,6 @@
 """The plan as flat arrays, and as bytes: the only form in which a query reaches the kernel.
 
-Comes after `code.py`; `kernel/layout.py` says what each array holds. Bytes are a fixed head (magic, version, checksum), a
+Comes after `compile.py`; `kernel/layout.py` says what each array holds. Bytes are a fixed head (magic, version, checksum), a
 JSON part with names and shapes, and the arrays. Loading refuses what is damaged (K402) or newer (K403).
 """
 
@@ -10,26 +10,20 @@ import base64
 import json
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from keuka.automaton.assembler import Pool
-from keuka.automaton.code import Derived, EdgeCode, OperatorCode
-from keuka.automaton.model import OUTPUT
-from keuka.automaton.stack_code import StackCode
+from keuka.automaton.writer import TYPE_CODES
 from keuka.diagnostics import Diagnostic
 from keuka.errors import QueryError
-from keuka.kernel import layout
 from keuka.kernel.checks import Malformed, check
 from keuka.kernel.layout import ARRAYS, NARROW, OLDEST, VERSION, IntArray, as_array
 from keuka.schema import Schema, Type, attribute_of
 
-TYPE_CODES = {Type.BOOLEAN: 0, Type.INTEGER: 1, Type.DOUBLE: 2, Type.STRING: 3, Type.TIMESTAMP: 4, Type.OTHER: 5, Type.NULL: 1}
-TYPE_CODES |= {Type.DATE: 6, Type.DECIMAL: 7}
 _HEAD = struct.Struct("<8sIIQ")  # magic, version, checksum of what follows, length of the JSON part
 _MAGIC = b"KEUKATAB"
 
@@ -67,157 +61,6 @@ class Tables:
     def contributors(self) -> bool:
         """Do results have the columns `_id` and `_contributors`?"""
         return bool(self.arrays["settings"][2] & 1)
-
-
-@dataclass(frozen=True)
-class Lineage:
-    """What must be known of the events behind a match: which they are, and, to choose the first of simultaneous ones, their times."""
-
-    contributors: bool
-    by_history: bool
-
-
-@dataclass(frozen=True)
-class OperatorColumns:
-    """One stage on its way into the tables: its code, and what its output is."""
-
-    name: str
-    code: OperatorCode | StackCode
-    types: tuple[Type, ...]
-    signature: bytes
-
-
-def assemble(
-    sources: Sequence[SourceColumns],
-    operators: Sequence[OperatorColumns],
-    outputs: Sequence[OutputColumns],
-    pool: Pool,
-    derived: Derived,
-    lineage: Lineage,
-    partition: Mapping[str, tuple[str, ...]] | None,
-) -> Tables:
-    """Number everything and put it into arrays."""
-    streams = [s.name for s in sources] + [operator.name for operator in operators]
-    rows: dict[str, list[Any]] = {name: [] for name in ARRAYS}
-    for types in [s.types for s in sources] + [operator.types for operator in operators]:
-        rows["stream"].append(layout.Stream(first_column=len(rows["column_type"]), n_columns=len(types)))
-        rows["column_type"].extend(TYPE_CODES[t] for t in types)
-    for operator in operators:
-        _add_operator(rows, operator, streams)
-    rows["derived"] = [layout.Derived(streams.index(stream), program, int(must_hold)) for stream, program, must_hold in derived.columns]
-    rows["program"] = list(pool.programs)
-    rows["code"] = list(pool.code)
-    rows["operand"] = list(pool.operands)
-    rows["constant"] = list(pool.constants)
-    rows["constant_text"] = list(pool.constant_texts)
-    rows["set"] = list(pool.sets)
-    rows["settings"] = [VERSION, len(sources), int(lineage.contributors) + 2 * int(lineage.by_history)]
-    arrays = {name: as_array(name, values) for name, values in rows.items()}
-    return Tables(arrays, tuple(pool.texts), tuple(sources), tuple(outputs), tuple(streams), tuple(pool.fallible), partition)
-
-
-def _add_operator(rows: dict[str, list[Any]], operator: OperatorColumns, streams: list[str]) -> None:
-    code = operator.code
-    states, starts = ((), ()) if isinstance(code, StackCode) else (code.states, code.starts)
-    low, high = _words(operator.signature)
-    rows["operator"].append(
-        layout.Operator(
-            first_port=len(rows["port"]),
-            n_ports=len(code.ports),
-            first_state=len(rows["state"]),
-            n_states=len(states),
-            first_start=len(rows["start"]),
-            n_starts=len(starts),
-            signature_low=low,
-            signature_high=high,
-        )
-    )
-    rows["port"].extend([streams.index(name) for name in code.ports])
-    if isinstance(code, StackCode):
-        _add_sequence(rows, code, streams)
-    else:
-        _add_automaton(rows, code, streams)
-
-
-def _add_automaton(rows: dict[str, list[Any]], code: OperatorCode, streams: list[str]) -> None:
-    first_state = len(rows["state"])
-    for start in code.starts:
-        rows["start"].append(layout.Start(streams.index(start.stream), start.gate, len(rows["edge"]), start.reading))
-        rows["edge"].append(_edge(start.edge, first_state))
-    for state in code.states:
-        low, high = _words(state.signature)
-        rows["state"].append(
-            layout.State(
-                stream=streams.index(state.stream),
-                program=state.program,
-                gate=state.gate,
-                first_slot=len(rows["slot"]),
-                n_slots=len(state.slots),
-                first_key=len(rows["key"]),
-                n_keys=len(state.keys),
-                window=state.window,
-                edge=len(rows["edge"]),
-                signature_low=low,
-                signature_high=high,
-                reading=state.reading,
-            )
-        )
-        rows["edge"].append(_edge(state.edge, first_state))
-        rows["slot"].extend(layout.Slot(TYPE_CODES[type_], identity) for type_, identity in state.slots)
-        rows["key"].extend(layout.Key(column, slot, int(is_double), component) for column, slot, is_double, component in state.keys)
-
-
-def _add_sequence(rows: dict[str, list[Any]], code: StackCode, streams: list[str]) -> None:
-    levels = [level for search in code.searches for level in search]
-    rows["sequence"].append(
-        layout.Sequence(
-            operator=len(rows["operator"]) - 1,
-            first_component=len(rows["component"]),
-            n_components=len(code.components),
-            first_level=len(rows["level"]),
-            n_levels=len(levels),
-            within=code.within,
-            settings=code.settings,
-            n_alternatives=code.n_alternatives,
-            key_type=-1 if code.key_type is None else TYPE_CODES[code.key_type],
-            program=code.program,
-            first_item=len(rows["item"]),
-            n_items=len(code.operands),
-        )
-    )
-    rows["item"].extend(code.operands)
-    for component in code.components:
-        rows["component"].append(
-            layout.Component(
-                is_negated=int(component.negated),
-                is_keyed=component.keyed,
-                first_only=int(component.first_only),
-                negated_before=component.negated_before,
-                first_slot=len(rows["slot"]),
-                n_slots=len(component.slots),
-                first_feed=len(rows["feed"]),
-                n_feeds=len(component.feeds),
-            )
-        )
-        rows["slot"].extend(layout.Slot(TYPE_CODES[type_], identity) for type_, identity in component.slots)
-        for feed in component.feeds:
-            place = (streams.index(feed.stream), feed.gate, feed.key, len(rows["feed_column"]))
-            rows["feed"].append(layout.Feed(*place, feed.tag, feed.reading))
-            rows["feed_column"].extend(feed.columns)
-    for level in levels:
-        tests, absences = (len(rows["test"]), len(level.tests)), (len(rows["absence"]), len(level.absences))
-        rows["level"].append(layout.Level(level.component, *tests, *absences))
-        rows["test"].extend(level.tests)
-        rows["absence"].extend(level.absences)
-
-
-def _edge(edge: EdgeCode, first_state: int) -> layout.Edge:
-    return layout.Edge(edge.program, edge.target if edge.target == OUTPUT else first_state + edge.target, *_words(edge.label))
-
-
-def _words(signature: bytes) -> tuple[int, int]:
-    """A 128-bit signature as two signed numbers."""
-    return int.from_bytes(signature[:8], "little", signed=True), int.from_bytes(signature[8:], "little", signed=True)
 
 
 def to_bytes(tables: Tables) -> bytes:

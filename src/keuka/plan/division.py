@@ -1,22 +1,22 @@
 """How the events of a plan are divided over workers that do not know each other (Spark's partitions).
 
-In comes the algebra of a query set, out come parts: tables that run together on every worker, each with the way its events are
+In comes a plan, out come parts: tables that run together on every worker, each with the way its events are
 divided. By a key, if `partition.py` finds one; by slices of time, if every match lies within a bounded stretch of it; else not at all.
 A plan that has no key as a whole is cut where one of its streams is read on another key: the later part reads that stream like a source.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
-from keuka.algebra.operators import Operator, Program, Published, Source, inputs, with_inputs
-from keuka.automaton.model import OUTPUT, Automaton
-from keuka.automaton.stacks import Stacks
+from keuka.automaton.compile import compile_tables
+from keuka.automaton.contract import Plan
+from keuka.automaton.fingerprint import fingerprint
 from keuka.automaton.tables import Tables
-from keuka.plan.planner import NDistinct, Plan, Stage, compile_tables, leaves, plan
+from keuka.plan.planner import select_stages
 from keuka.schema import MAX_TICK, TimeAxis
 
 START, END = "#start", "#end"  # the times of a stream that another part made, in columns that no query can name
@@ -44,7 +44,6 @@ class Undivided:
 
 
 Division = ByKey | BySlices | Undivided
-PartOf = Callable[[Sequence[str], Program], "Part"]
 
 
 @dataclass(frozen=True)
@@ -55,41 +54,38 @@ class Part:
     tables: Tables
     division: Division
 
+    @property
+    def outputs(self) -> set[str]:
+        return {name for name, _, _ in self.plan.outputs}
 
-def divide(
-    program: Program, wanted: Sequence[str], *, axis: TimeAxis, contributors: bool, n_workers: int, n_distinct: NDistinct
-) -> tuple[Part, ...]:
-    """The parts that compute the wanted outputs, in an order in which each comes after those it reads.
+
+def divide(planned: Plan, *, axis: TimeAxis, n_workers: int) -> tuple[Part, ...]:
+    """The parts that compute the outputs of a plan, in an order in which each comes after those it reads.
 
     Outputs that cannot be divided are dealt out to the workers, each with as few others as there are workers for.
     """
-
-    def part_of(outputs: Sequence[str], program: Program = program) -> Part:
-        planned = plan(program, outputs, contributors=contributors, n_distinct=n_distinct)
-        tables = compile_tables(planned)
-        return Part(planned, tables, division_of(planned, any(tables.fallible)))
-
-    together = part_of(wanted)
+    together = _part_of(planned)
     if isinstance(together.division, ByKey):
         return (together,)
-    alone = {name: part_of([name]) for name in wanted} if len(wanted) > 1 else {wanted[0]: together}
+    names = [name for name, _, _ in planned.outputs]
+    alone = {name: _part_of(_only(planned, [name])) for name in names} if len(names) > 1 else {names[0]: together}
     # A key divides better than slices: one query without it should not take it from the others.
     if isinstance(together.division, BySlices) and not any(isinstance(part.division, ByKey) for part in alone.values()):
         return (together,)
     parts: list[Part] = []
     for group in _alike(alone):
-        merged = alone[group[0]] if len(group) == 1 else part_of(group)
+        merged = alone[group[0]] if len(group) == 1 else _part_of(_only(planned, group))
         parts += [alone[name] for name in group] if isinstance(merged.division, Undivided) else [merged]
     left = []
     for name, part in alone.items():
         if not isinstance(part.division, Undivided):
             continue
-        pieces = _cut(part.plan, part_of) if can_be_cut(part.plan, axis) else ()
-        given = {output for part in parts for output, _, _ in part.plan.outputs}
-        parts += [piece for piece in pieces if not {output for output, _, _ in piece.plan.outputs} <= given]
+        pieces = _cut(part.plan) if can_be_cut(part.plan, axis) else ()
+        given = {output for part in parts for output in part.outputs}
+        parts += [piece for piece in pieces if not piece.outputs <= given]
         if not pieces:
             left.append(name)
-    parts += [part_of(left[i::n_workers]) for i in range(min(n_workers, len(left)))]
+    parts += [_part_of(_only(planned, left[i::n_workers])) for i in range(min(n_workers, len(left)))]
     return tuple(parts)
 
 
@@ -107,44 +103,38 @@ def _alike(alone: Mapping[str, Part]) -> list[list[str]]:
 # -- one plan --------------------------------------------------------------------------------------------------------------
 
 
+def _part_of(planned: Plan) -> Part:
+    tables = compile_tables(planned)
+    return Part(planned, tables, division_of(planned, any(tables.fallible)))
+
+
 def division_of(planned: Plan, can_fail: bool) -> Division:
     if planned.partition is not None:
         return ByKey(dict(planned.partition.columns))
     reach = {source.stream: 0 for source in planned.sources}
     for stage in planned.stages:
-        own = own_reach(stage.automaton, can_fail)
+        own = stage.physical.reach(can_fail)
         if own is None:
             no_bound = "has no window" + (" that is tested before what can overflow" if can_fail else "")
             return Undivided(f"`{stage.name}` compares no column of all its events for equality, and {no_bound}")
-        reach[stage.name] = own + max([reach[port] for port in stage.automaton.ports])
+        reach[stage.name] = own + max([reach[port] for port in stage.physical.ports])
     # What lies outside a slice is not known in it. An absence there may be only apparent, and what is computed from it could overflow.
-    if can_fail and any(_can_be_apparent(stage, len(planned.stages)) for stage in planned.stages):
+    if can_fail and any(stage.physical.can_mistake_absence(len(planned.stages) > 1) for stage in planned.stages):
         return Undivided("a query that can overflow asks for absences that reach over the edge of a slice")
     longest = max(reach.values())
     return BySlices(longest) if longest < MAX_TICK // 4 else Undivided("its windows are too long to divide time by them")
 
 
-def own_reach(automaton: Automaton | Stacks, can_fail: bool) -> int | None:
-    """How many ticks before the end of a result, or of an error, the events that it depends on can end; None if there is no bound."""
-    if isinstance(automaton, Stacks):
-        if not automaton.is_bounded:
-            return None
-        # An absence at the start is looked for in the window before the last event, which may end a window before the match.
-        return automaton.within * (2 if automaton.waits and automaton.components[0].negated else 1)
-    # DUR only grows along the way, so the last state's bound is one for the match; errors come from any state.
-    windows = [state.window for state in automaton.states if can_fail or state.edge.target == OUTPUT]
-    return max(windows, default=0) if all(window < MAX_TICK for window in windows) else None
+# -- parts of a plan -------------------------------------------------------------------------------------------------------
 
 
-def _can_be_apparent(stage: Stage, n_stages: int) -> bool:
-    """Can a slice take something for absent that is there? Between two events of a source it has all others, but not all that is made."""
-    if not isinstance(stage.automaton, Stacks):
-        return False
-    components = stage.automaton.components
-    return components[0].negated or components[-1].negated or (n_stages > 1 and any(c.negated for c in components))
-
-
-# -- cutting ---------------------------------------------------------------------------------------------------------------
+def _only(planned: Plan, names: Sequence[str]) -> Plan:
+    """The plan of these outputs alone."""
+    outputs = tuple([output for output in planned.outputs if output[0] in names])
+    needed = {stage for _, stage, _ in outputs}
+    for stage in reversed(planned.stages):
+        needed |= {*stage.physical.ports} if stage.name in needed else set()
+    return select_stages(planned, {stage.name: stage for stage in planned.stages if stage.name in needed}, outputs)
 
 
 def can_be_cut(planned: Plan, axis: TimeAxis) -> bool:
@@ -152,39 +142,31 @@ def can_be_cut(planned: Plan, axis: TimeAxis) -> bool:
     return len(planned.stages) > 1 and not (planned.contributors or planned.by_history or pa.types.is_date(axis.arrow))
 
 
-def _cut(planned: Plan, part_of: PartOf) -> tuple[Part, ...]:
+def _cut(planned: Plan) -> tuple[Part, ...]:
     """The plan in parts of which at least one can be divided; nothing if there are none.
 
     From the result backwards: a stream runs together with those that read it, if all of these do and the part can still be divided.
     """
-    stages = {stage.name: stage for stage in planned.stages}
-    results = {stage for _, stage, _ in planned.outputs}
-    groups: list[list[str]] = []
+    groups: list[set[str]] = []
     parts: list[Part] = []
-    for name in reversed(stages):
-        readers = [i for i, group in enumerate(groups) if any(name in stages[other].automaton.ports for other in group)]
-        joined = _part_of_stages([*groups[readers[0]], name], stages, results, part_of) if len(readers) == 1 else None
+    for stage in reversed(planned.stages):
+        readers = [i for i, part in enumerate(parts) if any(stage.name in other.physical.ports for other in part.plan.stages)]
+        joined = _part_of_stages(planned, {*groups[readers[0]], stage.name}) if len(readers) == 1 else None
         if joined is not None and not isinstance(joined.division, Undivided):
-            groups[readers[0]].append(name)
+            groups[readers[0]].add(stage.name)
             parts[readers[0]] = joined
         else:
-            groups.append([name])
-            parts.append(_part_of_stages([name], stages, results, part_of))
+            groups.append({stage.name})
+            parts.append(_part_of_stages(planned, {stage.name}))
     is_better = len(parts) > 1 and any(not isinstance(part.division, Undivided) for part in parts)
     return tuple(reversed(parts)) if is_better else ()
 
 
-def _part_of_stages(group: Sequence[str], stages: Mapping[str, Stage], results: Iterable[str], part_of: PartOf) -> Part:
-    def over(operator: Operator) -> Operator:
-        if isinstance(operator, Published):
-            if operator.name in group:
-                return replace(operator, input=over(stages[operator.name].operator))
-            return Source(operator.name, operator.schema, operator.span)
-        return with_inputs(operator, [over(i) for i in inputs(operator)])
-
-    read_elsewhere = {
-        leaf.name for name, stage in stages.items() if name not in group for leaf in leaves(stage.operator) if isinstance(leaf, Published)
-    }
-    outputs = [name for name in group if name in results or name in read_elsewhere]
-    program = Program(tuple([(name, over(stages[name].operator)) for name in outputs]))
-    return part_of(outputs, program)
+def _part_of_stages(planned: Plan, group: set[str]) -> Part:
+    """The part of these stages. What others read of it is among its outputs, under the name of the stage."""
+    fingerprints = {stage: meaning for _, stage, meaning in planned.outputs}
+    read_elsewhere = {port for stage in planned.stages if stage.name not in group for port in stage.physical.ports}
+    chosen = {stage.name: stage for stage in planned.stages if stage.name in group}
+    names = [name for name in chosen if name in fingerprints or name in read_elsewhere]
+    outputs = tuple([(name, name, fingerprints.get(name) or fingerprint(chosen[name].operator)) for name in names])
+    return _part_of(select_stages(planned, chosen, outputs))

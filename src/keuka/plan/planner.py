@@ -2,53 +2,43 @@
 
 Rules rewrite each stream; then every right operand that is more than filters and projections over a stream is cut out and
 becomes a stream of its own that the rest reads (resubscription: the algebra paper, section 3.5), and so does every sequence of
-all combinations. `compile_tables` goes on to the automata and their tables.
+all combinations. Each stream gets the operator that computes it (`automaton/contract.py`); `automaton/compile.py` goes on from there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as List
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TypeGuard
 
-from keuka.algebra.operators import Filter, Fold, Map, Next, Operator, Program, Published, Sequence, Source, Union, inputs, with_inputs
-from keuka.automaton.assembler import Pool
-from keuka.automaton.build import build
-from keuka.automaton.code import Derived, OperatorCode, Streams, generate, port_reads
-from keuka.automaton.model import Automaton
-from keuka.automaton.signatures import digest
-from keuka.automaton.stack_code import StackCode, generate_stacks, stack_reads
-from keuka.automaton.stacks import ALL_RULES, StackRules, Stacks, build_stacks, is_feed
-from keuka.automaton.tables import Lineage, OperatorColumns, OutputColumns, SourceColumns, Tables, assemble
+from keuka.algebra.operators import (
+    Filter,
+    Fold,
+    Map,
+    Next,
+    Operator,
+    Program,
+    Published,
+    Sequence,
+    Source,
+    Union,
+    boundaries,
+    inputs,
+    leaves,
+    with_inputs,
+)
+from keuka.automaton.automata import AutomatonOperator
+from keuka.automaton.contract import Outputs, Plan, PlanOperator, Stage
+from keuka.automaton.fingerprint import fingerprint
+from keuka.automaton.sequences import SequenceOperator
+from keuka.automaton.stacks import ALL_RULES, StackRules, is_feed
+from keuka.automaton.statistics import NOTHING_KNOWN, Statistics
 from keuka.plan.fields import extract_fields
-from keuka.plan.fingerprint import fingerprint, stream_identity
-from keuka.plan.partition import Partition, find_partition
-from keuka.plan.rules import RULES, Rule, boundaries, optimise
+from keuka.plan.partition import find_partition
+from keuka.plan.rules import RULES, Rule, optimise
 
-
-@dataclass(frozen=True)
-class Stage:
-    """One stream of the plan: what it is, the automaton or the stacks that compute it, and the rules that changed it."""
-
-    name: str
-    operator: Operator
-    automaton: Automaton | Stacks
-    trace: tuple[tuple[str, Operator], ...]
-
-
-@dataclass(frozen=True)
-class Plan:
-    sources: tuple[Source, ...]
-    stages: tuple[Stage, ...]  # in the order they run
-    outputs: tuple[tuple[str, str, bytes], ...]  # (published name, stage, fingerprint of the meaning)
-    contributors: bool
-    by_history: bool  # does a NEXT or FOLD choose by history?
-    indices: bool
-    partition: Partition | None  # by which its sources may be divided; None also without indices, which hold the key
-
-
-NDistinct = Callable[[str, str], int]  # how many values a column of a stream has; 0 if nobody knows
+OPERATORS: tuple[type[PlanOperator], ...] = (AutomatonOperator, SequenceOperator)
 
 
 def plan(
@@ -60,7 +50,7 @@ def plan(
     indices: bool = True,
     contributors: bool = False,
     stack_rules: StackRules = ALL_RULES,
-    n_distinct: NDistinct = lambda stream, column: 0,
+    statistics: Statistics = NOTHING_KNOWN,
 ) -> Plan:
     """The plan for the named outputs (default: all).
 
@@ -77,24 +67,63 @@ def plan(
         rewritten, trace = optimise(operator, rules)
         pieces: list[tuple[str, Operator]] = []
         cut = resubscribe(rewritten, name, linear, pieces, taken)
-        for piece_name, piece in (*[(n, p) for n, p in pieces], (name, cut)):
+        for piece_name, piece in (*pieces, (name, cut)):
             for leaf in leaves(piece):
                 if isinstance(leaf, Source):
                     sources.setdefault(leaf.stream, leaf)
                 elif leaf.name not in stages:
                     add(leaf.name, leaf.input)
-            made = build_stacks(piece, stack_rules, n_distinct) if _is_sequence(piece) else build(piece)
-            stages[piece_name] = Stage(piece_name, piece, made, trace if piece_name == name else ())
+            physical = choose_operator(piece, indices, stack_rules, statistics)
+            stages[piece_name] = Stage(piece_name, piece, physical, trace if piece_name == name else ())
 
     for name in wanted:
         if name not in stages:
             add(name, named[name])
     results = tuple([(name, name, fingerprint(original[name])) for name in wanted])
-    inputs_ = tuple(sources.values())
-    partition = find_partition(inputs_, {name: stage.automaton for name, stage in stages.items()}) if indices else None
-    automata = [stage.automaton for stage in stages.values() if isinstance(stage.automaton, Automaton)]
-    by_history = any(state.by_history for automaton in automata for state in automaton.states)
-    return Plan(inputs_, tuple(stages.values()), results, contributors, by_history, indices, partition)
+    return finish_plan(sources.values(), stages.values(), results, contributors, divides=indices)
+
+
+def choose_operator(piece: Operator, indices: bool, stack_rules: StackRules, statistics: Statistics) -> PlanOperator:
+    """What computes a stream of the plan."""
+    if _is_sequence(piece):
+        return SequenceOperator.of(piece, stack_rules, statistics)
+    return AutomatonOperator.of(piece, indices)
+
+
+def finish_plan(
+    sources: Iterable[Source],
+    stages: Iterable[Stage],
+    outputs: tuple[tuple[str, str, bytes], ...],
+    contributors: bool,
+    divides: bool = True,
+) -> Plan:
+    """The plan of these stages: which columns each stream must have, and the key. Stages come after what they read.
+
+    All columns of results are wanted. Without hash indices nothing `divides` the events: the key is in the indices.
+    """
+    inputs_, stages_ = tuple(sources), list(stages)
+    reads: dict[str, set[int]] = {name: set() for name in [*[s.stream for s in inputs_], *[stage.name for stage in stages_]]}
+    results = {stage for _, stage, _ in outputs}
+    for i in range(len(stages_) - 1, -1, -1):
+        name, physical = stages_[i].name, stages_[i].physical
+        if name in results:
+            reads[name] = set(range(len(physical.schema)))
+        physical = physical.for_columns(tuple(sorted(reads[name])))
+        stages_[i] = replace(stages_[i], physical=physical)
+        for port, used in physical.reads.items():
+            reads[port] |= used
+    wanted = {name: tuple(sorted(used)) for name, used in reads.items()}
+    partition = find_partition(inputs_, stages_) if divides else None
+    return Plan(inputs_, tuple(stages_), outputs, wanted, contributors, partition)
+
+
+def select_stages(planned: Plan, chosen: Mapping[str, Stage], outputs: Outputs) -> Plan:
+    """A part of a plan: these stages of it. Streams that other stages make are sources of the part."""
+    names = dict.fromkeys([name for stage in chosen.values() for name in stage.physical.ports if name not in chosen])
+    given = {source.stream: source for source in planned.sources}
+    made = {stage.name: Source(stage.name, stage.operator.schema, stage.operator.span) for stage in planned.stages}
+    sources = [given[name] if name in given else made[name] for name in names]
+    return finish_plan(sources, chosen.values(), outputs, planned.contributors)
 
 
 def output_names(program: Program) -> tuple[str, ...]:
@@ -130,13 +159,6 @@ def free_name(name: str, taken: set[str]) -> str:
     return name
 
 
-def leaves(operator: Operator) -> list[Source | Published]:
-    """The streams an expression of the plan reads, from left to right."""
-    if isinstance(operator, Source | Published):
-        return [operator]
-    return [leaf for i in boundaries(operator) for leaf in leaves(i)]
-
-
 def resubscribe(operator: Operator, name: str, linear: bool, pieces: list[tuple[str, Operator]], taken: set[str]) -> Operator:
     """Cut where the expression is not linear-plus. Pieces come out in the order they run, named after the stream they serve."""
     new = [resubscribe(i, name, linear, pieces, taken) for i in boundaries(operator)]
@@ -168,69 +190,3 @@ def _is_unary(operator: Operator) -> bool:
     while isinstance(operator, Filter | Map):
         operator = operator.input
     return isinstance(operator, Source | Published)
-
-
-# -- to tables -------------------------------------------------------------------------------------------------------------
-
-
-def compile_tables(plan: Plan) -> Tables:
-    """Decide which columns every stream must have, then generate the programs of every stage."""
-    wanted = demands(plan)
-    streams, n_raw = _streams(plan, wanted)
-    pool, derived = Pool(), Derived(n_raw)
-    operators = []
-    n_states = 0
-    for stage in plan.stages:
-        chosen = wanted[stage.name]
-        if isinstance(stage.automaton, Stacks):
-            code: OperatorCode | StackCode = generate_stacks(stage.automaton, streams, chosen, pool, derived)
-        else:
-            ordinals = () if plan.partition is None else plan.partition.ordinals[stage.name]
-            code = generate(stage.automaton, streams, chosen, pool, derived, n_states, plan.indices, ordinals)
-            n_states += len(code.states)
-        signature = digest(("result", streams.identities[stage.name], chosen))
-        operators.append(OperatorColumns(stage.name, code, tuple([stage.automaton.schema[i].type for i in chosen]), signature))
-    sources = [_source_columns(s, wanted[s.stream]) for s in plan.sources]
-    order = [stage.name for stage in plan.stages]
-    outputs = [OutputColumns(n, order.index(s), plan.stages[order.index(s)].operator.schema, f) for n, s, f in plan.outputs]
-    partition = None if plan.partition is None else dict(plan.partition.columns)
-    return assemble(sources, operators, outputs, pool, derived, Lineage(plan.contributors, plan.by_history), partition)
-
-
-def _streams(plan: Plan, wanted: dict[str, tuple[int, ...]]) -> tuple[Streams, int]:
-    """Columns are numbered over all streams, in the order of the tables; how many there are comes back, too."""
-    layouts: dict[str, dict[int, int]] = {}
-    n = 0
-    for name, chosen in wanted.items():
-        layouts[name] = {index: n + position for position, index in enumerate(chosen)}
-        n += len(chosen)
-    identities = {s.stream: digest(("source", s.stream, [(a.name, a.type.value) for a in s.schema.attributes])) for s in plan.sources}
-    identities |= {stage.name: digest(("stream", stream_identity(stage.operator))) for stage in plan.stages}
-    if plan.by_history:
-        # What is read by name is a primitive event there, and the same part of a query is none: they are not the same stream.
-        pieces = {leaf.name for stage in plan.stages for leaf in leaves(stage.operator) if isinstance(leaf, Published) and not leaf.named}
-        identities = {name: digest(("history", name in pieces, identity)) for name, identity in identities.items()}
-    return Streams(layouts, identities), n
-
-
-def demands(plan: Plan) -> dict[str, tuple[int, ...]]:
-    """The attributes of each stream that anything reads; all of them for results. Readers come after what they read."""
-    names = [s.stream for s in plan.sources] + [stage.name for stage in plan.stages]
-    reads: dict[str, set[int]] = {name: set() for name in names}
-    results = {stage for _, stage, _ in plan.outputs}
-    for stage in reversed(plan.stages):
-        if stage.name in results:
-            reads[stage.name] = set(range(len(stage.automaton.schema)))
-        chosen = sorted(reads[stage.name])
-        for name, used in _reads(stage.automaton, chosen, plan.indices).items():
-            reads[name] |= used
-    return {name: tuple(sorted(used)) for name, used in reads.items()}
-
-
-def _reads(automaton: Automaton | Stacks, chosen: list[int], indices: bool) -> dict[str, set[int]]:
-    return stack_reads(automaton, chosen) if isinstance(automaton, Stacks) else port_reads(automaton, chosen, indices)
-
-
-def _source_columns(source: Source, chosen: tuple[int, ...]) -> SourceColumns:
-    attributes = [source.schema[i] for i in chosen]
-    return SourceColumns(source.stream, tuple([a.name for a in attributes]), tuple([a.type for a in attributes]))

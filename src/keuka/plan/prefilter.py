@@ -7,14 +7,12 @@ hold of every event that gets past it, and of every event that fails in it; an e
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from keuka.automaton.code import split_conditions
-from keuka.automaton.model import Automaton, Bind, Keep, Step
-from keuka.automaton.stacks import Stacks
+from keuka.automaton.contract import Plan
+from keuka.automaton.model import Bind, Keep, Step
 from keuka.expressions import (
-    FIRST,
     Call,
     Column,
     Duration,
@@ -27,7 +25,6 @@ from keuka.expressions import (
     substitute,
     walk,
 )
-from keuka.plan.planner import Plan
 from keuka.schema import Schema, Type
 
 MOST_ALTERNATIVES = 64  # testing more of them for every event costs more than the events that are dropped
@@ -45,9 +42,9 @@ def needed(plan: Plan) -> dict[str, Expression]:
     schemas = {source.stream: source.schema for source in plan.sources}
     places: dict[str, list[Terms]] = {stream: [] for stream in schemas}
     for stage in plan.stages:
-        for stream, terms in _places(stage.automaton):
+        for stream, steps in stage.physical.places():
             if stream in places:
-                places[stream].append(terms)
+                places[stream].append(_terms(steps))
     found = {stream: _any_of(each) for stream, each in places.items()}
     return {stream: _named(predicate, schemas[stream]) for stream, predicate in found.items() if predicate is not None}
 
@@ -55,22 +52,6 @@ def needed(plan: Plan) -> dict[str, Expression]:
 def _named(predicate: Expression, schema: Schema) -> Expression:
     """With the names that the source gives its attributes."""
     return substitute(predicate, lambda column: replace(column, name=schema[column.index].name))
-
-
-def _places(automaton: Automaton | Stacks) -> Iterator[tuple[str, Terms]]:
-    """Every place where a stream is read."""
-    if isinstance(automaton, Stacks):
-        for component in automaton.components:
-            for feed in component.feeds:
-                yield automaton.ports[feed.port], _terms((*feed.steps, Keep(conjunction(component.scanned))))
-        return
-    for start in automaton.starts:
-        yield automaton.ports[start.port], _terms(start.edge.steps)
-    for state in automaton.states:
-        # A candidate that does not satisfy `skip` is as if it never came. One that satisfies it but not `take` ends the instance.
-        static = conjunction(split_conditions(state, indices=True).static)
-        on_the_event = substitute(static, lambda column: replace(column, side=FIRST))
-        yield automaton.ports[state.port], _terms((*state.candidate, Keep(on_the_event)))
 
 
 def _terms(steps: Sequence[Step]) -> Terms:

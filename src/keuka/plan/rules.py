@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from keuka.algebra.operators import Alternative, Filter, Fold, Map, Next, Operator, Published, Sequence, Source, Union, inputs, with_inputs
+from keuka.algebra.operators import Alternative, Filter, Fold, Map, Next, Operator, Sequence, Union, boundaries, with_inputs
 from keuka.algebra.values import ERROR, evaluate
 from keuka.expressions import (
     FIRST,
@@ -147,11 +147,6 @@ def optimise(operator: Operator, rules: tuple[Rule, ...]) -> tuple[Operator, tup
 def everywhere(operator: Operator, rule: Rule) -> Operator:
     """Apply a rule to every node, inputs first. Published streams are rewritten where they are made, not where they are read."""
     return rule(with_inputs(operator, [everywhere(i, rule) for i in boundaries(operator)]))
-
-
-def boundaries(operator: Operator) -> tuple[Operator, ...]:
-    """Its inputs, none for a leaf of a plan's expression."""
-    return () if isinstance(operator, Source | Published) else inputs(operator)
 
 
 def _folded_alternative(alternative: Alternative) -> Alternative:

@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from keuka.automaton.assembler import AS_DECIMAL
-from keuka.automaton.tables import TYPE_CODES, OutputColumns, SourceColumns, Tables, damaged_tables
+from keuka.automaton.tables import OutputColumns, SourceColumns, Tables, damaged_tables
+from keuka.automaton.writer import TYPE_CODES
 from keuka.errors import KeukaError, data_error
 from keuka.events.carried import CarriedColumn, check_type
 from keuka.events.clocks import show_time

@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from keuka.algebra.semantics import Event
 from keuka.algebra.values import Value
-from keuka.automaton.model import Automaton
+from keuka.automaton.automata import AutomatonOperator
+from keuka.automaton.contract import Plan
 from keuka.diagnostics import Diagnostic
 from keuka.errors import QueryError
 from keuka.events.order import EventBatch, common_axis, in_order
 from keuka.events.sources import OpenStream
-from keuka.plan.planner import Plan, demands
 from keuka.run.interpreter import Epoch, Interpreter, UnfitValueError, interpreters
 from keuka.run.trace_key import Choice, Mask, choose
 from keuka.run.trace_text import Report
@@ -53,10 +53,9 @@ def trace(plan: Plan, opened: Sequence[OpenStream], key: object, limit: int) -> 
     by_name = {stream.name: stream for stream in opened}
     inputs = [by_name[source.stream] for source in plan.sources]
     choice = choose(plan.partition, inputs, key)
-    wanted = demands(plan)
     schemas = {source.stream: source.schema for source in plan.sources}
     automata = _automata(plan)
-    machines = interpreters(automata)
+    machines = interpreters({name: operator.automaton for name, operator in automata.items()})
     report = Report(plan, automata, common_axis(inputs), f"{plan.outputs[0][0]}{choice}")
     shown: set[tuple[str, int]] = set()
 
@@ -64,12 +63,14 @@ def trace(plan: Plan, opened: Sequence[OpenStream], key: object, limit: int) -> 
         return any(contributor in shown for contributor in event.contributors)
 
     n_more = 0
-    for step in in_order(inputs, {s.name: _columns(s, schemas[s.name], wanted[s.name], choice) for s in inputs}):
+    for step in in_order(inputs, {s.name: _columns(s, schemas[s.name], plan.wanted[s.name], choice) for s in inputs}):
         masks = {name: choice.mask(name, batch) for name, batch in step.items()}
         n_more += sum([int(mask.sum()) for mask in masks.values()])
         if report.n_events >= limit:
             continue
-        arrivals = [a for name, batch in step.items() for a in _arrivals(schemas[name], batch, wanted[name], masks[name], choice.divides)]
+        arrivals = [
+            a for name, batch in step.items() for a in _arrivals(schemas[name], batch, plan.wanted[name], masks[name], choice.divides)
+        ]
         for epoch in _epochs(arrivals):
             chosen = [arrival.event.contributors[0] for arrival in epoch if arrival.chosen]
             shown.update(chosen)
@@ -83,14 +84,14 @@ def trace(plan: Plan, opened: Sequence[OpenStream], key: object, limit: int) -> 
     return Trace(report.text(), tuple(report.matches))
 
 
-def _automata(plan: Plan) -> dict[str, Automaton]:
+def _automata(plan: Plan) -> dict[str, AutomatonOperator]:
     found = {}
     for stage in plan.stages:
-        if not isinstance(stage.automaton, Automaton):
+        if not isinstance(stage.physical, AutomatonOperator):
             message = f"`{stage.name.partition('#')[0]}` is a sequence of all combinations, which a trace cannot follow event by event"
             help = "`contributors=True` shows the events behind each match, `explain` where each condition is tested"
             raise QueryError(Diagnostic("K404", message, stage.operator.span, help=(help,)))
-        found[stage.name] = stage.automaton
+        found[stage.name] = stage.physical
     return found
 
 

@@ -11,12 +11,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from keuka.automaton.contract import Partition
 from keuka.diagnostics import listing, similar
 from keuka.errors import data_error
 from keuka.events.files import place
 from keuka.events.order import EventBatch
 from keuka.events.sources import OpenStream
-from keuka.plan.partition import Partition
 from keuka.schema import Type
 
 Mask = npt.NDArray[np.bool_]

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 from keuka.algebra.semantics import Event
 from keuka.algebra.values import ERROR
-from keuka.automaton.code import split_conditions, state_needs
-from keuka.automaton.model import Automaton, State, state_name
+from keuka.automaton.automata import AutomatonOperator
+from keuka.automaton.contract import Plan, Stage
+from keuka.automaton.model import State, state_name
 from keuka.events.clocks import show_duration, show_time
 from keuka.expressions import FIRST, LAST, Call, Expression, conjuncts
-from keuka.plan.planner import Plan, Stage, demands
 from keuka.run.interpreter import Check, Epoch, Instance, Meeting, Passage, Term
 from keuka.run.trace_terms import seen, shortened, show_value, written
 from keuka.schema import MAX_TICK, TimeAxis
@@ -43,15 +43,15 @@ Line = str | Row
 class Report:
     """The trace as far as it has come."""
 
-    def __init__(self, plan: Plan, automata: Mapping[str, Automaton], axis: TimeAxis, heading: str) -> None:
+    def __init__(self, plan: Plan, operators: Mapping[str, AutomatonOperator], axis: TimeAxis, heading: str) -> None:
         self.axis = axis
-        self.automata = automata
-        self.reads = demands(plan)
+        self.automata = {name: operator.automaton for name, operator in operators.items()}
+        self.needs = {name: operator.needs for name, operator in operators.items()}
+        self.reads = plan.wanted
         self.output = plan.outputs[0][1]
         self.stages = {stage.name: stage for stage in plan.stages}
-        self.schemas = {s.stream: s.schema for s in plan.sources} | {s.name: automata[s.name].schema for s in plan.stages}
-        self.needs = {s.name: state_needs(automata[s.name], self.reads[s.name], plan.indices) for s in plan.stages}
-        self.keys = {s.name: [_keys(state) for state in automata[s.name].states] for s in plan.stages}
+        self.schemas = {s.stream: s.schema for s in plan.sources} | {s.name: s.physical.schema for s in plan.stages}
+        self.keys = {name: [_keys(state) for state in automaton.states] for name, automaton in self.automata.items()}
         self.lines: list[Line] = [heading, *[f"  {text}" for stage in plan.stages for text in self._states(stage)]]
         self.n_events = 0
         self.n_expired = 0
@@ -252,7 +252,7 @@ def _with_outcome(rows: list[Row], outcome: str) -> list[Row]:
 
 def _keys(state: State) -> list[set[Expression]]:
     """The equalities that are looked up in the state's hash index."""
-    return [{candidate, own} for candidate, own in split_conditions(state, indices=True).keys]
+    return [{candidate, own} for candidate, own in state.conditions.keys]
 
 
 def _operands(term: Expression) -> set[Expression]:

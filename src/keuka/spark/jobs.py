@@ -31,7 +31,7 @@ from keuka.events.types_seen import TypesSeen
 from keuka.expressions import Expression
 from keuka.plan.division import END, START, ByKey, BySlices, Division, Part, Undivided, divide
 from keuka.plan.prefilter import needed
-from keuka.query import EVENTS, Prepared, check_limits, known_distinct, prepare
+from keuka.query import EVENTS, Prepared, check_limits, prepare
 from keuka.run.limits import Limits
 from keuka.schema import FIELD, MICROSECONDS, MOST_DIGITS, TimeAxis
 from keuka.spark.analysis import Schema, columns_of, declared, is_streaming, knowing
@@ -111,14 +111,7 @@ def results(
     read = {source.name for source in prepared.tables.sources}
     axis = common_axis([stream for stream in prepared.opened if stream.name in read])
     wanted = [output.name for output in prepared.tables.outputs]
-    parts = divide(
-        prepared.program,
-        wanted,
-        axis=axis,
-        contributors=contributors,
-        n_workers=n_shards,
-        n_distinct=known_distinct(prepared.opened),
-    )
+    parts = divide(prepared.plan, axis=axis, n_workers=n_shards)
     for part in parts:
         if isinstance(part.division, Undivided):
             names = listing([name for name, _, _ in part.plan.outputs], 4)
