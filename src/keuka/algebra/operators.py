@@ -6,7 +6,7 @@ after lowering, names matter only to people.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from operator import is_
 
@@ -190,6 +190,45 @@ def with_inputs(operator: Operator, new: list[Operator]) -> Operator:
     if isinstance(operator, Sequence):
         return replace(operator, components=tuple([replace(c, input=i) for c, i in zip(operator.components, new, strict=True)]))
     return replace(operator, input=new[0])
+
+
+def expressions(operator: Operator) -> tuple[Expression, ...]:
+    """All that it computes of its events; side i is input i, and side 2 of a Fold its first input again."""
+    match operator:
+        case Filter():
+            return (operator.predicate,)
+        case Map():
+            return operator.items
+        case Next():
+            return (operator.skip, operator.take)
+        case Fold():
+            return (operator.skip, operator.step, *operator.update)
+        case Sequence():
+            return tuple([e for a in operator.alternatives for terms in (a.terms, *a.absent) for e in terms])
+        case _:
+            return ()
+
+
+def map_expressions(operator: Operator, change: Callable[[Expression], Expression]) -> Operator:
+    """The operator with every expression changed."""
+
+    def each(parts: tuple[Expression, ...]) -> tuple[Expression, ...]:
+        return tuple([change(part) for part in parts])
+
+    match operator:
+        case Filter():
+            return replace(operator, predicate=change(operator.predicate))
+        case Map():
+            return replace(operator, items=each(operator.items))
+        case Next():
+            return replace(operator, skip=change(operator.skip), take=change(operator.take))
+        case Fold():
+            return replace(operator, skip=change(operator.skip), step=change(operator.step), update=each(operator.update))
+        case Sequence():
+            changed = [Alternative(each(a.terms), tuple([each(terms) for terms in a.absent])) for a in operator.alternatives]
+            return replace(operator, alternatives=tuple(changed))
+        case _:
+            return operator
 
 
 def boundaries(operator: Operator) -> tuple[Operator, ...]:

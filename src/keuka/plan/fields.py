@@ -12,7 +12,22 @@ from collections.abc import Sequence as List
 from dataclasses import replace
 from typing import Any
 
-from keuka.algebra.operators import Alternative, Filter, Fold, Map, Next, Operator, Program, Published, Sequence, Source, Union, inputs
+from keuka.algebra.operators import (
+    Filter,
+    Fold,
+    Map,
+    Next,
+    Operator,
+    Program,
+    Published,
+    Sequence,
+    Source,
+    Union,
+    expressions,
+    inputs,
+    map_expressions,
+    with_inputs,
+)
 from keuka.diagnostics import Diagnostic
 from keuka.errors import QueryError
 from keuka.expressions import CANDIDATE, FIRST, LAST, Column, Expression, Literal, substitute, walk
@@ -39,29 +54,13 @@ def _reads_fields(program: Program) -> bool:
     stack, seen = [operator for _, operator in program.outputs], set()
     while stack:
         node = stack.pop()
-        if any(column.path for e in _expressions(node) for column in _columns(e)):
+        if any(column.path for e in expressions(node) for column in _columns(e)):
             return True
         if not isinstance(node, Published) or node.name not in seen:
             stack.extend(inputs(node))
         if isinstance(node, Published):
             seen.add(node.name)
     return False
-
-
-def _expressions(operator: Operator) -> tuple[Expression, ...]:
-    match operator:
-        case Filter():
-            return (operator.predicate,)
-        case Map():
-            return operator.items
-        case Next():
-            return (operator.skip, operator.take)
-        case Fold():
-            return (operator.skip, operator.step, *operator.update)
-        case Sequence():
-            return tuple([e for a in operator.alternatives for terms in (a.terms, *a.absent) for e in terms])
-        case _:
-            return ()
 
 
 def _columns(expression: Expression) -> list[Column]:
@@ -99,12 +98,10 @@ class _Extraction:
                 return self._map(operator, wanted)
             case Union():
                 return self._union(operator, wanted)
-            case Next():
-                return self._next(operator, wanted)
+            case Next() | Sequence():
+                return self._concatenation(operator, wanted)
             case Fold():
                 return self._fold(operator, wanted)
-            case Sequence():
-                return self._sequence(operator, wanted)
 
     def _source(self, source: Source, wanted: tuple[Field, ...]) -> tuple[Operator, Places]:
         if wanted and source.meaning is not None:
@@ -139,14 +136,24 @@ class _Extraction:
             sides.append(_selected(extended, schema, [places[field] for field in fields]))
         return replace(operator, inputs=tuple(sides), schema=schema), _appended(operator.schema, wanted)
 
-    def _next(self, operator: Next, wanted: tuple[Field, ...]) -> tuple[Operator, Places]:
-        conditions, n = (operator.skip, operator.take), len(operator.first.schema)
-        first, of_first = self.extend(operator.first, [*[f for f in wanted if f[0] < n], *_wanted(conditions, FIRST)])
-        later = [(i - n, path) for i, path in wanted if i >= n]
-        second, of_second = self.extend(operator.second, [*later, *_wanted(conditions, CANDIDATE)])
-        skip, take = [_moved(e, [of_first, of_second]) for e in conditions]
-        places, schema = _side_by_side([(first, of_first, n), (second, of_second, len(operator.second.schema))], operator.schema)
-        return replace(operator, first=first, second=second, skip=skip, take=take, schema=schema), places
+    def _concatenation(self, operator: Next | Sequence, wanted: tuple[Field, ...]) -> tuple[Operator, Places]:
+        """Side i of its expressions is input i, and its attributes are those of some inputs, one after the other."""
+        occurring = operator.positive if isinstance(operator, Sequence) else (0, 1)
+        used, before = expressions(operator), inputs(operator)
+        offsets, n = {}, 0
+        for i in occurring:
+            offsets[i], n = n, n + len(before[i].schema)
+        extended: list[Operator] = []
+        sides: list[Places] = []
+        for i, source in enumerate(before):
+            own = [(k - offsets[i], path) for k, path in wanted if i in offsets and 0 <= k - offsets[i] < len(source.schema)]
+            new, places_of_input = self.extend(source, [*own, *_wanted(used, i)])
+            extended.append(new)
+            sides.append(places_of_input)
+        places, schema = _side_by_side([(extended[i], sides[i], len(before[i].schema)) for i in occurring], operator.schema)
+        moved = with_inputs(map_expressions(operator, lambda e: _moved(e, sides)), extended)
+        assert isinstance(moved, Next | Sequence)
+        return replace(moved, schema=schema), places
 
     def _fold(self, operator: Fold, wanted: tuple[Field, ...]) -> tuple[Operator, Places]:
         conditions, n = (operator.skip, operator.step, *operator.update), len(operator.first.schema)
@@ -171,23 +178,6 @@ class _Extraction:
         places, schema = _side_by_side([(first, of_first, n), (first, of_first, n)], operator.schema)
         return replace(operator, first=first, second=second, skip=skip, step=step, update=tuple(update), schema=schema), places
 
-    def _sequence(self, operator: Sequence, wanted: tuple[Field, ...]) -> tuple[Operator, Places]:
-        used = _expressions(operator)
-        offsets, n = {}, 0
-        for i in operator.positive:
-            offsets[i], n = n, n + len(operator.components[i].input.schema)
-        components, sides = [], []
-        for i, component in enumerate(operator.components):
-            size = len(component.input.schema)
-            own = [(k - offsets[i], path) for k, path in wanted if i in offsets and 0 <= k - offsets[i] < size]
-            extended, places = self.extend(component.input, [*own, *_wanted(used, i)])
-            components.append(replace(component, input=extended))
-            sides.append(places)
-        pieces = [(components[i].input, sides[i], len(operator.components[i].input.schema)) for i in operator.positive]
-        places, schema = _side_by_side(pieces, operator.schema)
-        alternatives = tuple([_moved_alternative(alternative, sides) for alternative in operator.alternatives])
-        return replace(operator, components=tuple(components), alternatives=alternatives, schema=schema), places
-
 
 def _field_of(value: Expression, path: Path, attribute: Attribute) -> Expression:
     """A field of what an expression passes on: of a column, or of the NULL that stands for one."""
@@ -199,11 +189,6 @@ def _field_of(value: Expression, path: Path, attribute: Attribute) -> Expression
 
 def _moved(expression: Expression, sides: List[Places]) -> Expression:
     return substitute(expression, lambda c: replace(c, index=sides[c.side][c.index, c.path], path=()))
-
-
-def _moved_alternative(alternative: Alternative, sides: List[Places]) -> Alternative:
-    terms, *absent = [tuple([_moved(e, sides) for e in part]) for part in (alternative.terms, *alternative.absent)]
-    return Alternative(terms, tuple(absent))
 
 
 def _grown(schema: Schema, fields: Iterable[Field]) -> Schema:

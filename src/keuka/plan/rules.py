@@ -10,7 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from keuka.algebra.operators import Alternative, Filter, Fold, Map, Next, Operator, Sequence, Union, boundaries, with_inputs
+from keuka.algebra.operators import (
+    Alternative,
+    Filter,
+    Fold,
+    Map,
+    Next,
+    Operator,
+    Sequence,
+    Union,
+    boundaries,
+    expressions,
+    map_expressions,
+    with_inputs,
+)
 from keuka.algebra.values import ERROR, evaluate
 from keuka.expressions import (
     FIRST,
@@ -35,22 +48,12 @@ Rule = Callable[[Operator], Operator]
 
 def fold_constants(node: Operator) -> Operator:
     """Compute what depends on constants alone, and drop filters that are always true."""
-    if isinstance(node, Filter):
-        predicate = _folded(node.predicate)
-        if predicate == TRUE:
-            return node.input
-        return node if predicate is node.predicate else replace(node, predicate=predicate)
-    if isinstance(node, Map):
-        items = tuple([_folded(e) for e in node.items])
-        return node if items == node.items else replace(node, items=items)
-    if isinstance(node, Next):
-        return replace(node, skip=_folded(node.skip), take=_folded(node.take))
-    if isinstance(node, Fold):
-        update = tuple([_folded(e) for e in node.update])
-        return replace(node, skip=_folded(node.skip), step=_folded(node.step), update=update)
-    if isinstance(node, Sequence):
-        return replace(node, alternatives=tuple([_folded_alternative(alternative) for alternative in node.alternatives]))
-    return node
+    folded = map_expressions(node, _folded)
+    if isinstance(folded, Filter) and folded.predicate == TRUE:
+        return folded.input
+    if isinstance(folded, Sequence):
+        folded = replace(folded, alternatives=tuple([_without_true(alternative) for alternative in folded.alternatives]))
+    return node if expressions(folded) == expressions(node) else folded
 
 
 def merge_filters(node: Operator) -> Operator:
@@ -83,9 +86,11 @@ def push_filter_below_map(node: Operator) -> Operator:
 
 def push_filter_to_first_input(node: Operator) -> Operator:
     """Terms on the first input of NEXT or FOLD alone are tested before an instance is made."""
-    if not isinstance(node, Filter) or not isinstance(node.input, Next | Fold) or _operator_can_fail(node.input):
+    if not isinstance(node, Filter) or not isinstance(node.input, Next | Fold):
         return node
     below = node.input
+    if any(can_fail(e) for e in expressions(below)):
+        return node
     n = len(below.first.schema)
     terms = conjuncts(node.predicate)
     early = [t for t in terms if not can_fail(t) and _reads_only_before(t, n)]
@@ -149,11 +154,8 @@ def everywhere(operator: Operator, rule: Rule) -> Operator:
     return rule(with_inputs(operator, [everywhere(i, rule) for i in boundaries(operator)]))
 
 
-def _folded_alternative(alternative: Alternative) -> Alternative:
-    """Terms that are always true go."""
-    terms, *absent = [
-        tuple([folded for term in part if (folded := _folded(term)) != TRUE]) for part in (alternative.terms, *alternative.absent)
-    ]
+def _without_true(alternative: Alternative) -> Alternative:
+    terms, *absent = [tuple([term for term in part if term != TRUE]) for part in (alternative.terms, *alternative.absent)]
     return Alternative(terms, tuple(absent))
 
 
@@ -179,8 +181,3 @@ def _reads_only_before(term: Expression, n: int) -> bool:
     """Reads attributes of the first input (the first n of the payload) and no DUR."""
     found = columns(term)
     return bool(found) and all(side == FIRST and i < n for side, i in found) and not any(isinstance(e, Duration) for e in walk(term))
-
-
-def _operator_can_fail(node: Next | Fold) -> bool:
-    expressions = (node.skip, node.take) if isinstance(node, Next) else (node.skip, node.step, *node.update)
-    return any(can_fail(e) for e in expressions)
