@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from keuka.plan.planner import OPERATORS
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "keuka"
 
@@ -72,6 +74,20 @@ def test_no_module_imports_from_a_room_above_or_beside_its_own():
 def test_the_kernel_imports_nothing_else_of_keuka():
     found = {name for path in (PACKAGE / "kernel").glob("*.py") for name in imports(path)}
     assert {name for name in found if not name.startswith("kernel")} == set()
+
+
+def test_one_place_of_the_plan_knows_which_operators_there_are():
+    """All others ask what every operator answers (automaton/contract.py): a new one is a line of OPERATORS and of `choose_operator`."""
+    operators = {operator.__name__ for operator in OPERATORS}
+    knowing: dict[str, set[str]] = {}
+    for path in PACKAGE.rglob("*.py"):
+        names = {node.id for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Name)}
+        if names & operators:
+            knowing[str(path.relative_to(PACKAGE))] = names & operators
+    assert {path for path, named in knowing.items() if len(named) > 1} == {"plan/planner.py"}
+    # Each is made by its own module; a trace follows automata alone.
+    own = {f"{operator.__module__.removeprefix('keuka.').replace('.', '/')}.py" for operator in OPERATORS}
+    assert knowing.keys() == {"plan/planner.py", "run/trace.py", "run/trace_text.py", *own}
 
 
 def test_importing_keuka_imports_no_optional_package():

@@ -18,7 +18,7 @@ from keuka.algebra.operators import Program
 from keuka.automaton.compile import compile_tables
 from keuka.diagnostics import SourceText
 from keuka.events.sources import open_stream
-from keuka.languages.cel.lower import lower
+from keuka.languages.cel.lower import LANGUAGE
 from keuka.languages.cel.syntax import parse
 from keuka.plan.planner import plan
 from keuka.plan.rules import RULES
@@ -133,7 +133,7 @@ PLANS = ({}, {"rules": (), "indices": False}, {"rules": RULES, "linear": False},
 def ids_of_plan(what: str, ticks: pa.Table, news: pa.Table, chunk_rows: int, options: dict[str, Any]) -> dict[str, list[str]]:
     opened = {name: open_stream(name, stream) for name, stream in streams(ticks, news).items()}
     types = {name: stream.type for name, stream in opened.items()}
-    name, last = lower((parse(SourceText("<query>", MATCHES[what][0])),), types, {}).outputs[-1]
+    name, last = LANGUAGE.lower((parse(SourceText("<query>", MATCHES[what][0])),), types, {}).outputs[-1]
     tables = compile_tables(plan(Program(((name, last),)), contributors=True, **options))
     batches = run(tables, [opened[source.name] for source in tables.sources], chunk_rows=chunk_rows)
     return ids([row for batch in batches for row in batch.rows.to_pylist()])

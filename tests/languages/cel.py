@@ -10,8 +10,9 @@ from keuka.algebra.operators import Filter, Fold, Map, Next, Operator, Program, 
 from keuka.diagnostics import Diagnostic, SourceText
 from keuka.errors import QueryError
 from keuka.expressions import Expression, show
-from keuka.languages.cel.lower import lower
-from keuka.languages.cel.syntax import CelFile, parse
+from keuka.languages.cel.lower import LANGUAGE
+from keuka.languages.cel.syntax import Query, parse
+from keuka.languages.parsing import File
 from keuka.schema import MAX_TICK, StreamType, TimeAxis, schema_of
 
 TIMESTAMPS = TimeAxis(1, pa.timestamp("us"))
@@ -35,12 +36,12 @@ STREAMS = {
 }
 
 
-def parsed(text: str, name: str = "<query>") -> CelFile:
+def parsed(text: str, name: str = "<query>") -> File[Query]:
     return parse(SourceText(name, text))
 
 
 def program(*texts: str, params: dict[str, Any] | None = None, streams: dict[str, StreamType] | None = None) -> Program:
-    return lower(tuple([parsed(text) for text in texts]), STREAMS if streams is None else streams, params or {})
+    return LANGUAGE.lower(tuple([parsed(text) for text in texts]), STREAMS if streams is None else streams, params or {})
 
 
 def operator(text: str, **params: Any) -> Operator:

@@ -11,8 +11,9 @@ from keuka.algebra.semantics import Event, evaluate
 from keuka.diagnostics import Diagnostic, SourceText
 from keuka.errors import QueryError
 from keuka.expressions import show
-from keuka.languages.sase.lower import lower
-from keuka.languages.sase.syntax import SaseFile, parse
+from keuka.languages.parsing import File
+from keuka.languages.sase.lower import LANGUAGE
+from keuka.languages.sase.syntax import Query, parse
 from keuka.schema import StreamType
 
 from .cel import SECONDS, TICKS, TIMESTAMPS, outline, stream
@@ -34,12 +35,12 @@ STREAMS = {
 }
 
 
-def parsed(text: str, name: str = "<query>") -> SaseFile:
+def parsed(text: str, name: str = "<query>") -> File[Query]:
     return parse(SourceText(name, text))
 
 
 def program(*texts: str, params: dict[str, Any] | None = None, streams: dict[str, StreamType] | None = None) -> Program:
-    return lower(tuple([parsed(text) for text in texts]), STREAMS if streams is None else streams, params or {})
+    return LANGUAGE.lower(tuple([parsed(text) for text in texts]), STREAMS if streams is None else streams, params or {})
 
 
 def operator(text: str, **params: Any) -> Operator:

@@ -13,7 +13,7 @@ from keuka.algebra.values import evaluate
 from keuka.automaton import assembler
 from keuka.diagnostics import SourceText
 from keuka.expressions import OPERATIONS, SQL_NAMES, Call, Literal, show
-from keuka.languages.cel.lower import lower
+from keuka.languages.cel.lower import LANGUAGE
 from keuka.languages.cel.syntax import parse
 from keuka.languages.functions import FUNCTIONS
 from keuka.schema import StreamType, TimeAxis, Type, schema_of
@@ -218,7 +218,7 @@ def test_times_have_the_parts_that_clocks_of_their_zone_showed(zone):
     query = "SELECT " + ", ".join([f"{text} AS r{i}" for i, text in enumerate(texts)]) + " FROM S"
     result = keuka.match(query, table, time="t")
     type_ = StreamType(schema_of(table.schema), TimeAxis(None, pa.int64()))
-    ((_, operator),) = lower((parse(SourceText("<query>", query)),), {"S": type_}, {}).outputs
+    ((_, operator),) = LANGUAGE.lower((parse(SourceText("<query>", query)),), {"S": type_}, {}).outputs
     for i, expression in enumerate(operator.items):
         column = result[f"r{i}"]
         if pa.types.is_timestamp(column.type):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from keuka.algebra.operators import walk
-from keuka.languages.cel.lower import inputs, parameters
+from keuka.languages.cel.lower import LANGUAGE
 
 from .cel import operator, outline, parsed, program
 
@@ -58,8 +58,8 @@ filter cnt >= 10
 
 def test_inputs_and_parameters_are_known_without_schemas():
     file = parsed("FROM FILTER {a > :b} (S NEXT {x = :a OR y = :b} T) PUBLISH U; FROM U UNION S; FROM (FROM R PUBLISH Q) NEXT Q")
-    assert inputs((file,)) == ("S", "T", "R")
-    assert parameters((file,)) == ("b", "a")
+    assert LANGUAGE.inputs((file,)) == ("S", "T", "R")
+    assert LANGUAGE.parameters((file,)) == ("b", "a")
 
 
 def test_every_operator_points_at_its_text():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import keuka
-from keuka.languages.sase.lower import inputs, parameters, published
+from keuka.languages.sase.lower import LANGUAGE
 
 from .sase import matches, mistake, mistakes, outline, parsed, program
 
@@ -64,9 +64,9 @@ def test_long_chains_of_queries_are_refused():
 
 def test_what_a_text_reads_and_publishes():
     files = (parsed("SEQ(A, !B, ANY(P, C)) WHERE [x = :p] WITHIN :w; SEQ(C, A) PUBLISH P"),)
-    assert inputs(files) == ("A", "B", "C")
-    assert published(files) == ("P",)
-    assert parameters(files) == ("p", "w")
+    assert LANGUAGE.inputs(files) == ("A", "B", "C")
+    assert LANGUAGE.published(files) == ("P",)
+    assert LANGUAGE.parameters(files) == ("p", "w")
 
 
 def test_a_query_from_python():

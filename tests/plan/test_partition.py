@@ -13,7 +13,7 @@ from keuka.automaton.contract import Partition, Plan
 from keuka.automaton.keys import MOST_WAYS
 from keuka.diagnostics import SourceText
 from keuka.expressions import show
-from keuka.languages.cel.lower import lower
+from keuka.languages.cel.lower import LANGUAGE
 from keuka.languages.cel.syntax import parse
 from keuka.plan.planner import plan
 from keuka.schema import StreamType, TimeAxis, Type, schema_of
@@ -26,7 +26,7 @@ STREAMS = {name: StreamType(schema_of(pa.schema(columns)), TimeAxis(None, pa.int
 
 
 def planned(text: str, **options: bool) -> Plan:
-    return plan(lower((parse(SourceText("<query>", text)),), STREAMS, {}), **options)
+    return plan(LANGUAGE.lower((parse(SourceText("<query>", text)),), STREAMS, {}), **options)
 
 
 def key_of(text: str) -> dict[str, tuple[str, ...]] | None:
@@ -265,7 +265,7 @@ def test_the_number_of_ways_is_bounded():
     columns = pa.schema([("t", pa.int64()), ("a", pa.string()), ("b", pa.string())])
     sides = [f"(SELECT a FROM S{i} NEXT {{$2.a = $1.a AND $2.b = $1.b}} S{i})" for i in range(12)]
     streams = {f"S{i}": StreamType(schema_of(columns), TimeAxis(None, pa.int64())) for i in range(12)}
-    program = lower((parse(SourceText("<query>", "FROM " + " UNION ".join(sides))),), streams, {})
+    program = LANGUAGE.lower((parse(SourceText("<query>", "FROM " + " UNION ".join(sides))),), streams, {})
     started = time.process_time()
     partition = plan(program).partition
     assert time.process_time() - started < 1
@@ -278,7 +278,7 @@ def test_a_key_is_found_among_more_columns_than_ways_are_kept():
     columns = [("t", pa.int64()), *[(f"c{i}", pa.int64()) for i in range(4 * MOST_WAYS)]]
     streams = {name: StreamType(schema_of(pa.schema(columns)), TimeAxis(None, pa.int64())) for name in "SQ"}
     last = columns[-1][0]
-    program = lower((parse(SourceText("<query>", f"FROM S UNION Q NEXT {{$2.{last} = $1.{last}}} Q")),), streams, {})
+    program = LANGUAGE.lower((parse(SourceText("<query>", f"FROM S UNION Q NEXT {{$2.{last} = $1.{last}}} Q")),), streams, {})
     partition = plan(program).partition
     assert partition is not None
     assert partition.columns == {"S": (last,), "Q": (last,)}

@@ -29,7 +29,7 @@ from keuka.algebra.operators import Map
 from keuka.algebra.values import ERROR, evaluate, same
 from keuka.diagnostics import SourceText
 from keuka.expressions import OPERATIONS, Call, Expression, walk
-from keuka.languages.cel.lower import lower
+from keuka.languages.cel.lower import LANGUAGE
 from keuka.languages.cel.syntax import parse
 from keuka.schema import ARROW_OF, StreamType, TimeAxis, Type, decimal_type, schema_of
 from keuka.spark.expressions import as_column, weakened
@@ -152,7 +152,7 @@ def lowered(texts: Sequence[str], schema: pa.Schema = SCHEMA) -> list[Expression
     """The expressions in CEL, over a stream with these columns; `ts` is there for the time, behind them."""
     type_ = StreamType(schema_of(schema.append(pa.field("ts", pa.int64()))), TimeAxis(None, pa.int64()))
     query = "SELECT " + ", ".join([f"{text} AS r{i}" for i, text in enumerate(texts)]) + " FROM S"
-    ((_, operator),) = lower((parse(SourceText("<query>", query)),), {"S": type_}, {}).outputs
+    ((_, operator),) = LANGUAGE.lower((parse(SourceText("<query>", query)),), {"S": type_}, {}).outputs
     assert isinstance(operator, Map)
     return list(operator.items)
 

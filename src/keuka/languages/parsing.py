@@ -5,11 +5,11 @@ In: a text and the builder of its language. Out: what the builder makes of the g
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from keuka.diagnostics import SURROGATE, Diagnostic, SourceText, Span
 from keuka.errors import QueryError
@@ -34,6 +34,15 @@ class _Placed(Protocol):
 
 
 _Node = TypeVar("_Node", bound=_Placed)
+_Query = TypeVar("_Query", bound=_Placed)
+
+
+@dataclass(frozen=True)
+class File(Generic[_Query]):
+    """A text and its queries, as syntax trees of its language."""
+
+    source: SourceText
+    queries: tuple[_Query, ...]
 
 
 @cache
@@ -50,8 +59,15 @@ def keywords(path: Path) -> frozenset[str]:
     return frozenset([terminal.name for terminal in parser(path).terminals if terminal.pattern.value == rf"(?ai:{terminal.name})\b"])
 
 
-def parse_text(grammar: Grammar, source: SourceText, builder: object) -> Any:
-    """What `builder` makes of the text: it has a method for every rule of the grammar."""
+def parse_queries(grammar: Grammar, source: SourceText, builder: object, children: Callable[[Any], tuple[Any, ...]]) -> File[Any]:
+    """The queries of a text, or the first syntax error in it. `builder` has a method for every rule of the grammar."""
+    queries = _parse(grammar, source, builder)
+    for query in queries:
+        _check_nesting(query, children)
+    return File(source, queries)
+
+
+def _parse(grammar: Grammar, source: SourceText, builder: object) -> tuple[Any, ...]:
     from lark.exceptions import UnexpectedInput
 
     if half := SURROGATE.search(source.text):
@@ -61,10 +77,20 @@ def parse_text(grammar: Grammar, source: SourceText, builder: object) -> Any:
         tree = parser(grammar.path).parse(source.text)
     except UnexpectedInput as error:
         raise QueryError(explain_mistake(grammar.vocabulary, keywords(grammar.path), source, error)) from None
-    return _build(tree, builder)
+    queries: tuple[Any, ...] = _build(tree, builder)
+    return queries
 
 
-def check_nesting(root: _Node, children: Callable[[_Node], tuple[_Node, ...]]) -> None:
+def walk(node: Any, children: Callable[[Any], tuple[Any, ...]]) -> Iterator[Any]:
+    """The node and everything inside it in the order of the text, without recursion."""
+    stack = [node]
+    while stack:
+        top = stack.pop()
+        yield top
+        stack.extend(reversed(children(top)))
+
+
+def _check_nesting(root: _Node, children: Callable[[_Node], tuple[_Node, ...]]) -> None:
     """Refuse a tree that is deeper than later stages accept, at the first node that is too deep."""
     stack = [(root, 1)]
     while stack:

@@ -40,10 +40,6 @@ def publications(outputs: tuple[Q, ...], inputs: Collection[str]) -> Publication
     return Publications(outputs, by_name)
 
 
-def published_names(outputs: tuple[Q, ...]) -> tuple[str, ...]:
-    return tuple([query.publish.text for query in outputs if query.publish is not None])
-
-
 def check_names(outputs: tuple[Q, ...], inputs: Collection[str], findings: list[Diagnostic]) -> None:
     """No two queries may publish the same name, and none the name of an input."""
     seen: dict[str, str] = {}

@@ -14,31 +14,14 @@ from keuka.algebra.operators import Operator, Program, Published, Source, inputs
 from keuka.diagnostics import Diagnostic, listing
 from keuka.errors import QueryError
 from keuka.languages.cel import lower as cel
-from keuka.languages.cel.syntax import parse as parse_cel
+from keuka.languages.language import Language
 from keuka.languages.parameters import superfluous
 from keuka.languages.parsing import MAX_NESTING
 from keuka.languages.published import nesting
 from keuka.languages.sase import lower as sase
-from keuka.languages.sase.syntax import parse as parse_sase
 from keuka.schema import StreamType
 
-
-@dataclass(frozen=True)
-class Language:
-    """What a query language must offer: from text to a syntax tree, and from trees to the algebra."""
-
-    suffix: str  # of its files
-    parse: Callable[[Any], Any]
-    lower: Callable[[tuple[Any, ...], Mapping[str, StreamType], Mapping[str, object]], Program]
-    inputs: Callable[[tuple[Any, ...]], tuple[str, ...]]
-    published: Callable[[tuple[Any, ...]], tuple[str, ...]]
-    parameters: Callable[[tuple[Any, ...]], tuple[str, ...]]
-
-
-LANGUAGES = {
-    "cel": Language(".cel", parse_cel, cel.lower, cel.inputs, cel.published, cel.parameters),
-    "sase": Language(".sase", parse_sase, sase.lower, sase.inputs, sase.published, sase.parameters),
-}
+LANGUAGES: Mapping[str, Language] = {"cel": cel.LANGUAGE, "sase": sase.LANGUAGE}
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ Names are not resolved and nothing has a type yet; `typing.py` turns these nodes
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -127,15 +127,6 @@ def children(value: Value) -> tuple[Value, ...]:
     if isinstance(value, Cast):
         return (value.value,)
     return (value.inner,) if isinstance(value, Group) else ()
-
-
-def walk(value: Value) -> Iterator[Value]:
-    """The expression and everything inside it in the order of the text, without recursion."""
-    stack = [value]
-    while stack:
-        top = stack.pop()
-        yield top
-        stack.extend(reversed(children(top)))
 
 
 def ungrouped(value: Value) -> Value:

@@ -17,7 +17,7 @@ import keuka
 from keuka.algebra.operators import Map
 from keuka.algebra.values import evaluate, same
 from keuka.diagnostics import SourceText
-from keuka.languages.cel.lower import lower
+from keuka.languages.cel.lower import LANGUAGE
 from keuka.languages.cel.syntax import parse
 from keuka.schema import ARROW_OF, Schema, StreamType, TimeAxis, Type, attribute_of, decimal_type
 
@@ -75,7 +75,7 @@ def query(entries: list[dict[str, Any]]) -> str:
 @pytest.mark.parametrize("entry", GOLDEN, ids=lambda entry: entry["expression"])
 def test_the_reference_evaluator_agrees_with_spark(entry: dict[str, Any]):
     source = SourceText("<query>", query([entry]))
-    ((_, operator),) = lower((parse(source),), {"S": stream_type(entry["arguments"])}, {}).outputs
+    ((_, operator),) = LANGUAGE.lower((parse(source),), {"S": stream_type(entry["arguments"])}, {}).outputs
     assert isinstance(operator, Map)
     assert operator.schema[0].type is Type(entry["result"].split()[0])
     for row in entry["rows"]:

@@ -1,17 +1,9 @@
-"""CEL syntax trees to the event algebra (docs/semantics.md, 4): streams and attributes are looked up, types checked, names given.
-
-In: the files that are to see each other's published streams, the types of the input streams, the parameters.
-Out: a Program, or one QueryError with every mistake of names, types and meaning that was found.
-"""
+"""CEL syntax trees to the event algebra (docs/semantics.md, 4): streams and attributes are looked up, types checked, names given."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from keuka.algebra import operators as algebra
-from keuka.algebra.operators import Program
-from keuka.diagnostics import Diagnostic, Span
-from keuka.errors import QueryError
+from keuka.diagnostics import Span
 from keuka.expressions import TRUE
 from keuka.languages.cel import syntax
 from keuka.languages.cel.combine import lower_fold, lower_next, lower_union
@@ -20,51 +12,10 @@ from keuka.languages.cel.naming import fresh
 from keuka.languages.cel.published import needs, outputs
 from keuka.languages.cel.scopes import in_filter
 from keuka.languages.cel.select import lower_select
-from keuka.languages.parameters import read_parameters
-from keuka.languages.published import check_levels, check_names, evaluation_order, place, publications, published_names, unknown_stream
+from keuka.languages.language import Files, Language
+from keuka.languages.published import unknown_stream
 from keuka.languages.typing import predicate
-from keuka.languages.values import Parameter
-from keuka.schema import StreamType
-
-
-def lower(files: tuple[syntax.CelFile, ...], streams: Mapping[str, StreamType], params: Mapping[str, object]) -> Program:
-    findings: list[Diagnostic] = []
-    published = publications(outputs(files), streams)
-    check_names(published.outputs, streams, findings)
-    given = read_parameters(_parameters(files), params, findings)
-    context = Context(streams, given, published, {}, findings)
-    levels: dict[str, int] = {}
-    for query in evaluation_order(published.outputs, lambda query: needs(query, published), findings):
-        lowered = _query(query, context)
-        if lowered is not None and check_levels(query, lowered.operator, levels, findings):
-            context.outputs[id(query)] = lowered
-    if findings:
-        raise QueryError(*sorted(findings, key=place))
-    return Program(tuple([(q.publish.text if q.publish else "", context.outputs[id(q)].operator) for q in published.outputs]))
-
-
-def inputs(files: tuple[syntax.CelFile, ...]) -> tuple[str, ...]:
-    """The streams that are read but published by no query, in the order of first use."""
-    published = publications(outputs(files), ()).by_name
-    read = [node.name.text for node in _nodes(files) if isinstance(node, syntax.Read)]
-    return tuple(dict.fromkeys([name for name in read if name not in published]))
-
-
-def published(files: tuple[syntax.CelFile, ...]) -> tuple[str, ...]:
-    """The names under which queries publish, in the order of the text."""
-    return published_names(outputs(files))
-
-
-def parameters(files: tuple[syntax.CelFile, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys([parameter.name for parameter in _parameters(files)]))
-
-
-def _nodes(files: tuple[syntax.CelFile, ...]) -> list[syntax.Node]:
-    return [node for file in files for query in file.queries for node in query.inside]
-
-
-def _parameters(files: tuple[syntax.CelFile, ...]) -> list[Parameter]:
-    return [node for node in _nodes(files) if isinstance(node, Parameter)]
+from keuka.languages.values import Name
 
 
 def _query(query: syntax.Query, context: Context) -> Lowered | None:
@@ -125,3 +76,14 @@ def _output(query: syntax.Query, span: Span, context: Context) -> Lowered | None
 def _filter(stream: syntax.Filter, lowered: Lowered, context: Context) -> Lowered:
     condition = predicate(stream.predicate, context.scope(in_filter(lowered.schema), lowered.axis), "FILTER")
     return Lowered(algebra.Filter(lowered.operator, condition or TRUE, stream.span), lowered.chain, lowered.axis)
+
+
+def _nodes(files: Files) -> list[syntax.Node]:
+    return [node for file in files for query in file.queries for node in query.inside]
+
+
+def _reads(files: Files) -> list[Name]:
+    return [node.name for node in _nodes(files) if isinstance(node, syntax.Read)]
+
+
+LANGUAGE = Language(".cel", syntax.parse, outputs, _nodes, _reads, needs, _query)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from keuka.diagnostics import Span
-from keuka.languages.cel.syntax import CelFile, Node, Query, Read, children
+from keuka.languages.cel.syntax import Node, Query, Read, children
+from keuka.languages.language import Files
 from keuka.languages.published import Publications
 
 
-def outputs(files: tuple[CelFile, ...]) -> tuple[Query, ...]:
+def outputs(files: Files) -> tuple[Query, ...]:
     """The queries that publish or stand on their own, in the order of the text, a nested one before the query that contains it."""
     return tuple([query for file in files for top in file.queries for query in _outputs(top)])
 

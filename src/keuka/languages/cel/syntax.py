@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +11,7 @@ from keuka.diagnostics import SourceText, Span
 from keuka.languages import values
 from keuka.languages.cel.hints import CEL_WORDS, DUR_IN_SELECT
 from keuka.languages.columns import unnamed
-from keuka.languages.parsing import Grammar, check_nesting, parse_text
+from keuka.languages.parsing import File, Grammar, parse_queries, walk
 from keuka.languages.values import Name, Value, ValueBuilder
 
 CEL = Grammar(Path(__file__).with_name("grammar.lark"), CEL_WORDS)
@@ -97,25 +96,15 @@ class Query:
     @cached_property
     def inside(self) -> tuple[Node, ...]:
         """Everything inside it, in the order of the text: several questions about a query go through all of it."""
-        return tuple(walk(self))[1:]  # without itself, so that a query is no garbage that has to be collected
+        return tuple(walk(self, children))[1:]  # without itself, so that a query is no garbage that has to be collected
 
 
 Stream = Read | Filter | Next | Fold | Union | Parenthesised | Query
 Node = Stream | Item | Assignment | Value
 
 
-@dataclass(frozen=True)
-class CelFile:
-    source: SourceText
-    queries: tuple[Query, ...]
-
-
-def parse(source: SourceText) -> CelFile:
-    """The queries of a text, or the first syntax error in it."""
-    queries = parse_text(CEL, source, _Builder(source))
-    for query in queries:
-        check_nesting(query, children)
-    return CelFile(source, queries)
+def parse(source: SourceText) -> File[Query]:
+    return parse_queries(CEL, source, _Builder(source), children)
 
 
 def children(node: Node) -> tuple[Node, ...]:
@@ -141,15 +130,6 @@ def children(node: Node) -> tuple[Node, ...]:
             return (node.value,)
         case _:
             return values.children(node)
-
-
-def walk(node: Node) -> Iterator[Node]:
-    """The node and everything inside it in the order of the text, without recursion."""
-    stack = [node]
-    while stack:
-        top = stack.pop()
-        yield top
-        stack.extend(reversed(children(top)))
 
 
 class _Builder(ValueBuilder):

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from keuka.algebra.operators import Operator
-from keuka.diagnostics import Diagnostic, Span
-from keuka.expressions import Column
-from keuka.languages.parameters import Given
-from keuka.languages.published import Publications
+from keuka.languages import language
 from keuka.languages.sase import syntax
-from keuka.languages.sase.hints import NO_DUR
-from keuka.languages.typing import Scope
-from keuka.languages.values import Reference
-from keuka.schema import Attribute, Schema, StreamType, TimeAxis
+from keuka.schema import Attribute, Schema, TimeAxis
 
 
 @dataclass(frozen=True)
@@ -68,16 +61,4 @@ class Part:
         return tuple([i for i, schema in enumerate(self.types) if schema.index(attribute) is not None])
 
 
-@dataclass(frozen=True)
-class Context:
-    streams: Mapping[str, StreamType]
-    parameters: Mapping[str, Given]
-    published: Publications[syntax.Query]
-    outputs: dict[int, Lowered]  # the outputs lowered so far, by the identity of their query
-    findings: list[Diagnostic]
-
-    def scope(self, column: Callable[[Reference], Column], axis: TimeAxis) -> Scope:
-        return Scope(column, self.parameters, axis.tick_us, NO_DUR, self.findings)
-
-    def note(self, code: str, message: str, span: Span, label: str = "", *help: str) -> None:
-        self.findings.append(Diagnostic(code, message, span, label, help))
+Context = language.Context[syntax.Query, Lowered]

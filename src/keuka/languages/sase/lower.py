@@ -1,28 +1,18 @@
-"""SASE syntax trees to the event algebra (docs/semantics.md, 5): looks up streams and attributes, checks types, divides conditions.
-
-In: the files that are to see each other's published streams, the types of the input streams, the parameters.
-Out: a Program, or one QueryError with every mistake of names, types and meaning that was found.
-"""
+"""SASE syntax trees to the event algebra (docs/semantics.md, 5): looks up streams and attributes, checks types, divides conditions."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 
 from keuka.algebra import operators as algebra
-from keuka.algebra.operators import Alternative, Program
-from keuka.diagnostics import Diagnostic, Span
+from keuka.algebra.operators import Alternative
+from keuka.diagnostics import Span
 from keuka.errors import QueryError
 from keuka.expressions import TRUE
-from keuka.languages.parameters import read_parameters
+from keuka.languages.language import Files, Language
+from keuka.languages.parsing import walk
 from keuka.languages.published import (
     Publications,
-    check_levels,
-    check_names,
-    evaluation_order,
-    place,
-    publications,
-    published_names,
 )
 from keuka.languages.sase import syntax
 from keuka.languages.sase.alternatives import alternatives_of
@@ -32,53 +22,9 @@ from keuka.languages.sase.context import Context, Lowered, Part
 from keuka.languages.sase.output import lower_return, sequence_schema
 from keuka.languages.sase.scopes import Found, in_component, in_where
 from keuka.languages.sase.shape import check_equivalences, check_negations, check_size, check_variables, window_of
-from keuka.languages.values import Parameter
-from keuka.schema import StreamType
+from keuka.languages.values import Name
 
 log = logging.getLogger("keuka")
-
-
-def lower(files: tuple[syntax.SaseFile, ...], streams: Mapping[str, StreamType], params: Mapping[str, object]) -> Program:
-    findings: list[Diagnostic] = []
-    published = publications(_queries(files), streams)
-    check_names(published.outputs, streams, findings)
-    given = read_parameters(_parameters(files), params, findings)
-    context = Context(streams, given, published, {}, findings)
-    levels: dict[str, int] = {}
-    for query in evaluation_order(published.outputs, lambda query: _needs(query, published), findings):
-        check_negations(query, context)
-        lowered = _query(query, context)
-        if lowered is not None and check_levels(query, lowered.operator, levels, findings):
-            context.outputs[id(query)] = lowered
-    if findings:
-        # An equivalence test is many comparisons, which may all be wrong for one reason.
-        once = {(finding.code, finding.message, place(finding)): finding for finding in findings}
-        raise QueryError(*sorted(once.values(), key=place))
-    return Program(tuple([(q.publish.text if q.publish else "", context.outputs[id(q)].operator) for q in published.outputs]))
-
-
-def inputs(files: tuple[syntax.SaseFile, ...]) -> tuple[str, ...]:
-    """The streams that are read but published by no query, in the order of first use."""
-    published = publications(_queries(files), ()).by_name
-    read = [name.text for query in _queries(files) for component in query.components for name in component.types]
-    return tuple(dict.fromkeys([name for name in read if name not in published]))
-
-
-def published(files: tuple[syntax.SaseFile, ...]) -> tuple[str, ...]:
-    """The names under which queries publish, in the order of the text."""
-    return published_names(_queries(files))
-
-
-def parameters(files: tuple[syntax.SaseFile, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys([parameter.name for parameter in _parameters(files)]))
-
-
-def _queries(files: tuple[syntax.SaseFile, ...]) -> tuple[syntax.Query, ...]:
-    return tuple([query for file in files for query in file.queries])
-
-
-def _parameters(files: tuple[syntax.SaseFile, ...]) -> list[Parameter]:
-    return [node for query in _queries(files) for node in syntax.walk(query) if isinstance(node, Parameter)]
 
 
 def _needs(query: syntax.Query, published: Publications[syntax.Query]) -> list[tuple[syntax.Query, Span]]:
@@ -87,6 +33,7 @@ def _needs(query: syntax.Query, published: Publications[syntax.Query]) -> list[t
 
 
 def _query(query: syntax.Query, context: Context) -> Lowered | None:
+    check_negations(query, context)
     if not check_size(query, context):
         return None
     parts = read_components(query, context)
@@ -129,3 +76,18 @@ def _alternatives(query: syntax.Query, parts: tuple[Part, ...], lacking: dict[st
     except QueryError as error:
         context.findings.extend(error.diagnostics)
         return ()
+
+
+def _queries(files: Files) -> tuple[syntax.Query, ...]:
+    return tuple([query for file in files for query in file.queries])
+
+
+def _nodes(files: Files) -> list[syntax.Node]:
+    return [node for query in _queries(files) for node in walk(query, syntax.children)]
+
+
+def _reads(files: Files) -> list[Name]:
+    return [name for query in _queries(files) for component in query.components for name in component.types]
+
+
+LANGUAGE = Language(".sase", syntax.parse, _queries, _nodes, _reads, _needs, _query)

@@ -12,8 +12,10 @@ from keuka.diagnostics import Diagnostic
 from keuka.errors import QueryError
 from keuka.expressions import Column, Expression
 from keuka.languages.coercion import wrong_type
+from keuka.languages.parsing import walk
 from keuka.languages.sase import syntax
 from keuka.languages.sase.context import Context
+from keuka.languages.sase.hints import NO_DUR
 from keuka.languages.typing import duration_text, timespan, typed
 from keuka.languages.values import Number, Operation, Reference, Value, ungrouped
 from keuka.schema import MAX_TICK, TimeAxis, Type
@@ -79,7 +81,7 @@ def check_equivalences(query: syntax.Query, context: Context) -> bool:
         if isinstance(value, Operation) and value.operator in ("and", "or", "not"):
             stack.extend(value.operands)
         allowed.append(value)
-    tests = [node for node in syntax.walk(query) if isinstance(node, Operation) and node.operator == syntax.EQUIVALENCE]
+    tests = [node for node in walk(query, syntax.children) if isinstance(node, Operation) and node.operator == syntax.EQUIVALENCE]
     misplaced = [test for test in tests if not any(test is one for one in allowed)]
     for test in misplaced:
         help = f"it stands in WHERE, by itself or joined with AND, OR and NOT: `WHERE {test.span.text} AND a.x > b.x`"
@@ -91,7 +93,7 @@ def window_of(query: syntax.Query, axis: TimeAxis, context: Context) -> int:
     """The window in ticks; MAX_TICK if there is none, or none that could be understood."""
     if query.window is None:
         return MAX_TICK
-    scope = context.scope(_no_column, axis)
+    scope = context.scope(_no_column, axis, NO_DUR)
     try:
         is_text = duration_text(query.window, scope) is not None
         value = timespan(query.window, scope, axis.tick_us) if is_text else typed(query.window, scope)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from keuka.diagnostics import Diagnostic, SourceText, Span
 from keuka.errors import QueryError
 from keuka.languages import values
 from keuka.languages.columns import unnamed
-from keuka.languages.parsing import Grammar, check_nesting, parse_text
+from keuka.languages.parsing import File, Grammar, parse_queries, walk
 from keuka.languages.sase.hints import NO_DUR, SASE_WORDS
 from keuka.languages.values import Name, Operation, Reference, Value, ValueBuilder
 
@@ -61,18 +60,8 @@ class Query:
 Node = Query | Component | Item | Value
 
 
-@dataclass(frozen=True)
-class SaseFile:
-    source: SourceText
-    queries: tuple[Query, ...]
-
-
-def parse(source: SourceText) -> SaseFile:
-    """The queries of a text, or the first syntax error in it."""
-    queries = parse_text(SASE, source, _Builder(source))
-    for query in queries:
-        check_nesting(query, children)
-    return SaseFile(source, queries)
+def parse(source: SourceText) -> File[Query]:
+    return parse_queries(SASE, source, _Builder(source), children)
 
 
 def children(node: Node) -> tuple[Node, ...]:
@@ -87,15 +76,6 @@ def children(node: Node) -> tuple[Node, ...]:
             return () if node.value is None else (node.value,)
         case _:
             return values.children(node)
-
-
-def walk(node: Node) -> Iterator[Node]:
-    """The node and everything inside it in the order of the text, without recursion."""
-    stack = [node]
-    while stack:
-        top = stack.pop()
-        yield top
-        stack.extend(reversed(children(top)))
 
 
 @dataclass(frozen=True)
@@ -181,7 +161,7 @@ class _Builder(ValueBuilder):
         reference = Reference("", path[0].text, span, tuple([field.text for field in path[1:]]))
         if comparison is None:
             return reference
-        if comparison != "=" or any(isinstance(node, Reference | values.Dur) for node in values.walk(constant)):
+        if comparison != "=" or any(isinstance(node, Reference | values.Dur) for node in walk(constant, values.children)):
             help = ("an equivalence test is `[id]` or `[id = 'x']`", "other comparisons name the event: `s.id > 3`")
             message = "an equivalence test asks whether values equal each other, or a constant"
             raise QueryError(Diagnostic("K101", message, span.to(constant.span), help=help))
