@@ -10,8 +10,7 @@ from functools import partial
 from typing import Any
 
 from keuka.algebra.operators import Filter, Fold, Map, Next, Operator, Program, Published, Sequence, Source, inputs
-from keuka.automaton.automata import quote_label
-from keuka.automaton.contract import Plan, Stage
+from keuka.automaton.contract import Plan, Stage, quote_label
 from keuka.events.clocks import show_duration
 from keuka.expressions import Column, Expression, conjunction, show
 from keuka.plan.planner import OPERATORS, output_names
@@ -47,10 +46,10 @@ def describe(program: Program, plan: Plan, axis: TimeAxis, verbose: bool) -> tup
         "partition": _partition(plan),
     }
     lines = []
-    for of in OPERATORS:
-        mine = [stage for stage in plan.stages if stage.physical.kind == of.kind]
+    for operator_type in OPERATORS:
+        mine = [stage for stage in plan.stages if stage.physical.kind == operator_type.kind]
         described = [stage.physical.describe(stage.name, partial(_length, axis=axis)) for stage in mine]
-        stages[of.kind] = [description.facts for description in described]
+        stages[operator_type.kind] = [description.facts for description in described]
         lines += [line for description in described for line in ("", *description.lines)]
     return stages, lines
 
@@ -114,15 +113,15 @@ def describe_operator(operator: Operator, axis: TimeAxis) -> str:
         return f"Fold[skip {show(operator.skip, sided=True)}, step {show(operator.step, sided=True)}{update}{_order(operator)}]"
     if isinstance(operator, Sequence):
         parts = [("!" if component.negated else "") + component.name for component in operator.components]
-        within = "" if operator.within == MAX_TICK else f" within {_length(operator.within, axis)}"
+        within = "" if operator.within == MAX_TICK else f" within {_length(operator.within, axis=axis)}"
         return f"{'Sequence' if operator.ordered else 'Unordered'}[{', '.join(parts)}{_where(operator)}{within}]"
     return type(operator).__name__
 
 
-def _length(n_ticks: int, axis: TimeAxis) -> str:
-    """A duration with the fewest digits: `10 min + 1 us` rather than `600000001 us`."""
+def _length(n_ticks: int, unit: bool = False, *, axis: TimeAxis) -> str:
+    """A duration with the fewest digits: `10 min + 1 us` rather than `600000001 us`. Plain ticks have a unit only if wanted."""
     if axis.tick_us is None:
-        return str(n_ticks)
+        return f"{n_ticks} ticks" if unit else str(n_ticks)
     tick = show_duration(1, axis)
     forms = [f"{show_duration(n_ticks - 1, axis)} + {tick}", f"{show_duration(n_ticks + 1, axis)} - {tick}"]
     return min([show_duration(n_ticks, axis), *(forms if n_ticks > 1 else [])], key=lambda form: sum(map(str.isdigit, form)))

@@ -556,9 +556,13 @@ class _Distinct(dict[tuple[str, str], Estimate]):
         super().__init__()
         self.streams = {stream.name: stream for stream in opened}
 
+    def __contains__(self, column: object) -> bool:
+        return isinstance(column, tuple) and column[0] in self.streams
+
     def __missing__(self, column: tuple[str, str]) -> Estimate:
-        stream = self.streams[column[0]]
-        self[column] = Estimate(stream.n_distinct(column[1]), "declared" if column[1] in stream.distinct else "first rows")
+        stream, name = self.streams[column[0]], column[1]
+        n_distinct = stream.n_distinct(name)
+        self[column] = Estimate(n_distinct, "declared" if name in stream.distinct else "first rows" if n_distinct else "nothing")
         return self[column]
 
 

@@ -140,7 +140,7 @@ def plan_rule(rule: RuleSpec, live: Live, expand: bool = True) -> LoadedRule | N
     names = (*rule.query.inputs, *([] if rule.types is None else [rule.types.stream]))
     known = known_statistics([stream for name in names if isinstance(stream := live.find(name), OpenStream)])
     planned, tables = compile_program(lowered.program, rule.outputs, rule.contributors, header, known)
-    is_bounded = all(stage.physical.is_bounded for stage in planned.stages)
+    is_bounded = all(stage.physical.reach(can_fail=True) is not None for stage in planned.stages)
     return loaded_rule(rule, lowered, tables, live, max(live.frontiers.time - 1, BEGINNING), is_bounded)
 
 

@@ -10,10 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from keuka.algebra.operators import Operator
-from keuka.automaton.build import build
 from keuka.automaton.code import AutomatonWriter, StateNeeds, port_reads, state_needs
-from keuka.automaton.contract import Description, Ordinals, ShowTicks
+from keuka.automaton.contract import Description, Ordinals, ShowTicks, quote_label
 from keuka.automaton.keys import MOST_WAYS, Flow, StateKeys, Way, join_ways, pass_steps, places_of, unite_flows
 from keuka.automaton.model import OUTPUT, Automaton, Bind, Edge, Keep, State, Step, state_name
 from keuka.automaton.writer import Writer
@@ -28,11 +26,7 @@ class AutomatonOperator:
     automaton: Automaton
     wanted: tuple[int, ...] = ()
     needs: tuple[StateNeeds, ...] = ()
-    reads: Mapping[str, set[int]] = field(default_factory=dict, compare=False)
-
-    @staticmethod
-    def of(operator: Operator, indices: bool) -> AutomatonOperator:
-        return AutomatonOperator(build(operator, indices))
+    reads: Mapping[str, set[int]] = field(default_factory=dict)
 
     @property
     def ports(self) -> tuple[str, ...]:
@@ -41,10 +35,6 @@ class AutomatonOperator:
     @property
     def schema(self) -> Schema:
         return self.automaton.schema
-
-    @property
-    def is_bounded(self) -> bool:
-        return all(state.window < MAX_TICK for state in self.automaton.states)
 
     @property
     def by_history(self) -> bool:
@@ -75,7 +65,7 @@ class AutomatonOperator:
         windows = [state.window for state in self.automaton.states if can_fail or state.edge.target == OUTPUT]
         return max(windows, default=0) if all(window < MAX_TICK for window in windows) else None
 
-    def can_mistake_absence(self, reads_results: bool) -> bool:
+    def can_mistake_absence(self, makes_streams: bool) -> bool:
         return False
 
     def places(self) -> Iterator[tuple[str, tuple[Step, ...]]]:
@@ -109,21 +99,21 @@ class AutomatonOperator:
         rebind = {"edge": "rebind", "steps": [f"when {show(state.take, sided=True)}"], "target": name}
         return {
             "state": name,
-            "waits_for": " ".join([self.ports[state.port], *show_steps(state.candidate)]),
+            "waits_for": " ".join([self.ports[state.port], *_show_steps(state.candidate)]),
             "holds": held + [show(key, sided=True) for key in needs.computed_keys],
             "tests": _tests(state, show_ticks),
             "edges": [*([] if state.update is None else [rebind]), {"edge": "forward", **self._edge(state.edge)}],
         }
 
     def _edge(self, edge: Edge) -> dict[str, Any]:
-        return {"steps": show_steps(edge.steps), "target": state_name(self.automaton, edge.target)}
+        return {"steps": _show_steps(edge.steps), "target": state_name(self.automaton, edge.target)}
 
     def draw(self, prefix: str) -> list[str]:
         """Filter edges above, rebind edges below a state."""
         automaton = self.automaton
         lines = []
         for start in automaton.starts:
-            label = " ".join([self.ports[start.port], *show_steps(start.edge.steps)])
+            label = " ".join([self.ports[start.port], *_show_steps(start.edge.steps)])
             lines.append(f"{prefix}start -> {prefix}{state_name(automaton, start.edge.target)} [label={quote_label(label)}];")
         for i, state in enumerate(automaton.states):
             name = prefix + state_name(automaton, i)
@@ -132,18 +122,13 @@ class AutomatonOperator:
                 lines.append(f"{name} -> {name} [style=dashed, label={quote_label(f'unless {show(state.skip, sided=True)}')}];")
             if state.update is not None:
                 lines.append(f"{name} -> {name} [label={quote_label(f'rebind when {show(state.take, sided=True)}')}];")
-            label = " ".join([self.ports[state.port], *show_steps(state.edge.steps)])
+            label = " ".join([self.ports[state.port], *_show_steps(state.edge.steps)])
             lines.append(f"{name} -> {prefix}{state_name(automaton, state.edge.target)} [label={quote_label(label)}];")
         return lines
 
 
-def show_steps(steps: tuple[Step, ...]) -> list[str]:
+def _show_steps(steps: tuple[Step, ...]) -> list[str]:
     return [f"bind ({', '.join([show(i) for i in s.items])})" if isinstance(s, Bind) else f"when {show(s.predicate)}" for s in steps]
-
-
-def quote_label(text: str) -> str:
-    """A text as Graphviz wants it."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _steps_text(edge: dict[str, Any]) -> str:

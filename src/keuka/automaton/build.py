@@ -59,7 +59,10 @@ def build(operator: Operator, indices: bool) -> Automaton:
 
 
 def split_conditions(skip: Expression, indices: bool) -> Conditions:
-    """Sort the terms of `skip`. Terms that can fail stay together in one conjunction, where a false term absorbs the failure."""
+    """Sort the terms of `skip` into three parts (the paper's section 4.1).
+
+    Terms that can fail stay together in one conjunction, where a false term absorbs the failure.
+    """
     static, keys, residual = [], [], []
     for term in conjuncts(skip):
         if sides(term) <= {CANDIDATE}:

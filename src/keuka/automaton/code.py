@@ -1,8 +1,7 @@
-"""From automata to programs: which values an instance keeps, what is tested per batch, by hash, or by bytecode.
+"""From automata to programs: which values an instance keeps, and how its conditions are tested.
 
-Comes after `build.py` and before the bytes of `tables.py`. Conditions of NEXT and FOLD fall into three parts (the paper's
-section 4.1): terms on the candidate alone (static) are computed once per batch into a gate column, equalities between
-candidate and instance become the key of a hash index, the rest is bytecode run for the instances found.
+Comes after `build.py`; `automata.py` asks for it. Static conditions are computed once per batch into a gate column, keys are found by a
+hash index, the rest is bytecode run for the instances found.
 """
 
 from __future__ import annotations
@@ -122,7 +121,7 @@ class AutomatonWriter(PortWriter):
         for index, signature in enumerate(signatures):
             self.state(index, signature)
 
-    def edge(self, program: int, target: int, label: bytes) -> int:
+    def add_edge(self, program: int, target: int, label: bytes) -> int:
         """Adds a forward edge: what follows when a candidate was taken."""
         number = target if target == OUTPUT else self.first_state + target
         self.rows["edge"].append(layout.Edge(program, number, *words_of(label)))
@@ -137,11 +136,11 @@ class AutomatonWriter(PortWriter):
         gate = -1
         if leading:
             failing = any(can_fail(s.predicate) for s in leading if isinstance(s, Keep))
-            gate = self.derive(start.port, lambda asm: self.holds_or_true(asm, start.port, leading), failing)
+            gate = self.derive(start.port, lambda asm: self.all_hold(asm, start.port, leading), failing)
         asm = Assembler(self.pool)
         self.follow(asm, Edge(steps[n_leading:], start.edge.target), self.event(asm, start.port), start.tag)
         label = edge_label(self.identities[start.port], start.edge, start.tag)
-        edge = self.edge(asm.program(), start.edge.target, label)
+        edge = self.add_edge(asm.program(), start.edge.target, label)
         self.rows["start"].append(layout.Start(self.stream(start.port), gate, edge, int(self.automaton.primitive[start.port])))
 
     def follow(self, asm: Assembler, edge: Edge, values: Tuple, tag: int) -> None:
@@ -181,8 +180,8 @@ class AutomatonWriter(PortWriter):
         components = {ordinal: component for component, ordinal in enumerate(self.ordinals[index] if self.ordinals else ())}
         first_key, keys = len(self.rows["key"]), state.conditions.keys
         self.rows["key"] += [layout.Key(*self.key(state, needs, own, other), components.get(i, -1)) for i, (other, own) in enumerate(keys)]
-        program, edge = asm.program(), self.edge_of_state(index)
-        first_slot, n_slots = self.writer.slots(slots)
+        program, edge = asm.program(), self.forward_edge(index)
+        first_slot, n_slots = self.writer.add_slots(slots)
         low, high = words_of(signature)
         self.rows["state"].append(
             layout.State(
@@ -201,7 +200,7 @@ class AutomatonWriter(PortWriter):
             )
         )
 
-    def edge_of_state(self, index: int) -> int:
+    def forward_edge(self, index: int) -> int:
         """The forward edge of a state, a program of its own: states that several queries share have one for each of them."""
         state = self.automaton.states[index]
         asm = Assembler(self.pool)
@@ -211,7 +210,7 @@ class AutomatonWriter(PortWriter):
             update = state.update
             second = Tuple(lambda i: asm.keep(asm.value(update[i], sides_)))
         self.follow(asm, state.edge, Tuple(lambda i: sides_[FIRST][i] if i < n else second[i - n]), state.tag)
-        return self.edge(asm.program(), state.edge.target, edge_label(b"", state.edge, state.tag))
+        return self.add_edge(asm.program(), state.edge.target, edge_label(b"", state.edge, state.tag))
 
     def key(self, state: State, needs: StateNeeds, own: Expression, other: Expression) -> tuple[int, int, int]:
         if isinstance(own, Column):
@@ -219,7 +218,7 @@ class AutomatonWriter(PortWriter):
         else:
             slot = len(needs.places) + needs.computed_keys.index(own)
         if isinstance(other, Column) and not any(isinstance(s, Bind) for s in state.candidate):
-            column = self.layout(state.port)[other.index]
+            column = self.columns_of(state.port)[other.index]
         else:
             column = self.derive(
                 state.port,

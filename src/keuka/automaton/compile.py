@@ -16,9 +16,6 @@ from keuka.kernel import layout
 def compile_tables(plan: Plan) -> Tables:
     writer = _writer(plan)
     sources = [[source.schema[i] for i in plan.wanted[source.stream]] for source in plan.sources]
-    for attributes in [*sources, *[[stage.physical.schema[i] for i in plan.wanted[stage.name]] for stage in plan.stages]]:
-        writer.rows["stream"].append(layout.Stream(first_column=len(writer.rows["column_type"]), n_columns=len(attributes)))
-        writer.rows["column_type"] += [TYPE_CODES[a.type] for a in attributes]
     for stage in plan.stages:
         _write_operator(writer, plan, stage)
     writer.rows["settings"] = [layout.VERSION, len(plan.sources), int(plan.contributors) + 2 * int(plan.by_history)]
@@ -44,19 +41,21 @@ def compile_tables(plan: Plan) -> Tables:
 
 def _writer(plan: Plan) -> Writer:
     """Columns are numbered over all streams, in the order of the tables."""
-    names = [*[source.stream for source in plan.sources], *[stage.name for stage in plan.stages]]
+    streams = {s.stream: s.schema for s in plan.sources} | {stage.name: stage.physical.schema for stage in plan.stages}
+    rows: dict[str, list[Any]] = {name: [] for name in layout.ARRAYS}
     layouts: dict[str, dict[int, int]] = {}
-    n = 0
-    for name in names:
-        layouts[name] = {index: n + position for position, index in enumerate(plan.wanted[name])}
-        n += len(plan.wanted[name])
+    for name, schema in streams.items():
+        first, wanted = len(rows["column_type"]), plan.wanted[name]
+        layouts[name] = {index: first + position for position, index in enumerate(wanted)}
+        rows["stream"].append(layout.Stream(first_column=first, n_columns=len(wanted)))
+        rows["column_type"] += [TYPE_CODES[schema[i].type] for i in wanted]
     identities = {s.stream: digest(("source", s.stream, [(a.name, a.type.value) for a in s.schema.attributes])) for s in plan.sources}
     identities |= {stage.name: digest(("stream", stream_identity(stage.operator))) for stage in plan.stages}
     if plan.by_history:
         # What is read by name is a primitive event there, and the same part of a query is none: they are not the same stream.
         pieces = {leaf.name for stage in plan.stages for leaf in leaves(stage.operator) if isinstance(leaf, Published) and not leaf.named}
         identities = {name: digest(("history", name in pieces, identity)) for name, identity in identities.items()}
-    return Writer({name: number for number, name in enumerate(names)}, layouts, identities, n)
+    return Writer({name: number for number, name in enumerate(streams)}, layouts, identities, len(rows["column_type"]), rows)
 
 
 def _write_operator(writer: Writer, plan: Plan, stage: Stage) -> None:

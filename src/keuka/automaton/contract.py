@@ -1,12 +1,13 @@
 """What a plan asks of every operator that the kernel runs, and the plan itself, as `compile.py` and all others get it.
 
 The algebra says what a stream means; a PlanOperator computes it. `plan/planner.py` chooses one for each stream and is the only place that
-knows which there are. A new one is a module here with a class that answers all of this, and a module in `kernel/`.
+knows which there are; a trace follows automata alone. A new one is a module here with a class that answers all of this, and one in
+`kernel/`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
 
@@ -16,7 +17,6 @@ from keuka.automaton.model import Step
 from keuka.automaton.writer import Writer
 from keuka.schema import Schema, Type, shown_name
 
-ShowTicks = Callable[[int], str]  # a number of ticks as people write it
 Ordinals = tuple[tuple[int, ...], ...]
 Outputs = tuple[tuple[str, str, bytes], ...]  # (published name, stage, fingerprint of the meaning)
 
@@ -27,6 +27,17 @@ class Description:
 
     facts: dict[str, Any]
     lines: list[str]
+
+
+def quote_label(text: str) -> str:
+    """A text as Graphviz wants it."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+class ShowTicks(Protocol):
+    """A number of ticks as people write it, with its unit."""
+
+    def __call__(self, n_ticks: int, unit: bool = False) -> str: ...
 
 
 class PlanOperator(Protocol):
@@ -42,15 +53,14 @@ class PlanOperator(Protocol):
     def schema(self) -> Schema: ...
 
     @property
-    def is_bounded(self) -> bool:
-        """Does all that it holds go when its time is over?"""
-
-    @property
     def by_history(self) -> bool:
         """Does it choose by history among simultaneous events?"""
 
     def for_columns(self, wanted: tuple[int, ...]) -> Self:
-        """The same with these columns of its output alone, and with all that follows for what it must read and keep."""
+        """The same with these columns of its output alone, and with all that follows for what it must read and keep.
+
+        The planner does it once, when it knows what all readers want; `reads` and everything below can be asked after that.
+        """
 
     @property
     def reads(self) -> Mapping[str, set[int]]:
@@ -62,8 +72,8 @@ class PlanOperator(Protocol):
     def reach(self, can_fail: bool) -> int | None:
         """How many ticks before the end of a result, or of an error, the events that it depends on can end; None if there is no bound."""
 
-    def can_mistake_absence(self, reads_results: bool) -> bool:
-        """Can it take something for absent of which a stretch of time holds only a part? `reads_results`: does the plan make streams?"""
+    def can_mistake_absence(self, makes_streams: bool) -> bool:
+        """Can it take something for absent that is not in one stretch of time? `makes_streams`: are there others that it could read?"""
 
     def places(self) -> Iterator[tuple[str, tuple[Step, ...]]]:
         """Where it reads streams: the stream, and the steps that an event must pass there to matter. Terms are over the event (FIRST)."""
@@ -74,7 +84,7 @@ class PlanOperator(Protocol):
     def describe(self, name: str, show_ticks: ShowTicks) -> Description: ...
 
     def draw(self, prefix: str) -> list[str]:
-        """Its nodes and edges for Graphviz, named with the prefix; `start` and `output` are among them."""
+        """Its nodes and edges for Graphviz, named with the prefix; `start` and `output` are there already."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +123,7 @@ class Stage:
     name: str
     operator: Operator
     physical: PlanOperator
-    trace: tuple[tuple[str, Operator], ...] = ()
+    trace: tuple[tuple[str, Operator], ...]
 
 
 @dataclass(frozen=True)

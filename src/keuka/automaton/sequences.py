@@ -11,14 +11,11 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
 from typing import Any, ClassVar
 
-from keuka.algebra.operators import Map, Sequence
-from keuka.automaton.automata import quote_label
-from keuka.automaton.contract import Description, Ordinals, ShowTicks
+from keuka.automaton.contract import Description, Ordinals, ShowTicks, quote_label
 from keuka.automaton.keys import MOST_WAYS, Flow, StateKeys, join_ways, pass_steps, places_of, unite_flows
 from keuka.automaton.model import Keep, Step
 from keuka.automaton.stack_code import Kept, StackWriter, kept_attributes, stack_reads
-from keuka.automaton.stacks import StackComponent, StackRules, Stacks, build_stacks
-from keuka.automaton.statistics import Statistics
+from keuka.automaton.stacks import StackComponent, Stacks
 from keuka.automaton.writer import Writer
 from keuka.expressions import Expression, conjunction, show
 from keuka.schema import MAX_TICK, Schema, shown_name
@@ -34,11 +31,7 @@ class SequenceOperator:
     stacks: Stacks
     wanted: tuple[int, ...] = ()
     kept: Kept = ()
-    reads: Mapping[str, set[int]] = field(default_factory=dict, compare=False)
-
-    @staticmethod
-    def of(operator: Sequence | Map, rules: StackRules, statistics: Statistics) -> SequenceOperator:
-        return SequenceOperator(build_stacks(operator, rules, statistics))
+    reads: Mapping[str, set[int]] = field(default_factory=dict)
 
     @property
     def ports(self) -> tuple[str, ...]:
@@ -47,10 +40,6 @@ class SequenceOperator:
     @property
     def schema(self) -> Schema:
         return self.stacks.schema
-
-    @property
-    def is_bounded(self) -> bool:
-        return self.stacks.within < MAX_TICK and self.stacks.rules.window
 
     @property
     def by_history(self) -> bool:
@@ -84,14 +73,14 @@ class SequenceOperator:
 
     def reach(self, can_fail: bool) -> int | None:
         """An absence at the start is looked for in the window before the last event, which may end a window before the match."""
-        if not self.is_bounded:
+        if self.stacks.within == MAX_TICK or not self.stacks.rules.window:
             return None
         return self.stacks.within * (2 if self.stacks.waits and self.stacks.components[0].negated else 1)
 
-    def can_mistake_absence(self, reads_results: bool) -> bool:
+    def can_mistake_absence(self, makes_streams: bool) -> bool:
         """Between two events of a source a slice has all others, but not all that is made."""
         components = self.stacks.components
-        return components[0].negated or components[-1].negated or (reads_results and any(c.negated for c in components))
+        return components[0].negated or components[-1].negated or (makes_streams and any(c.negated for c in components))
 
     def places(self) -> Iterator[tuple[str, tuple[Step, ...]]]:
         for component in self.stacks.components:
@@ -147,8 +136,7 @@ class SequenceOperator:
             return ["none: events are kept for ever"]
         where = "in scan and construction" if self.stacks.rules.window else "after construction"
         waits = "; matches come when it is over" if self.stacks.waits else ""
-        length = show_ticks(self.stacks.within)
-        return [f"less than {length}{' ticks' if length.isdigit() else ''} from first to last, {where}{waits}"]
+        return [f"less than {show_ticks(self.stacks.within, unit=True)} from first to last, {where}{waits}"]
 
     def _negation(self) -> list[str]:
         lines = []

@@ -28,17 +28,9 @@ def state_signatures(automaton: Automaton, ports: Sequence[bytes]) -> tuple[byte
         ways += [digest((found[i], edge_label(b"", s.edge, s.tag))) for i, s in enumerate(automaton.states) if s.edge.target == index]
         conditions = [meaning(state.skip), meaning(state.take), None if state.update is None else meaning(state.update)]
         types = [a.type.value for a in (*state.first.attributes, *state.second.attributes)]
-        own: tuple[object, ...] = (
-            ports[state.port],
-            _steps(state.candidate),
-            conditions,
-            types,
-            state.tag,
-            state.window,
-            automaton.indices,
-        )
-        own += ("history",) if state.by_history else ()
-        found[index] = digest(("state", tuple(own), sorted(ways)))
+        where = (ports[state.port], _steps(state.candidate))
+        own = (*where, conditions, types, state.tag, state.window, automaton.indices, *(["history"] if state.by_history else []))
+        found[index] = digest(("state", own, sorted(ways)))
     return tuple([found[i] for i in range(len(found))])
 
 

@@ -1,6 +1,6 @@
 """From stacks to programs: which values of an event its stack keeps, what is tested per batch, and what while matches are constructed.
 
-Comes after `stacks.py` and before `tables.py`. Programs see the bound events as one row of slots, those of component after component.
+Comes after `stacks.py`; `sequences.py` asks for it. Programs see the bound events as one row of slots, those of component after component.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class StackWriter(PortWriter):
         for feed in component.feeds:
             self.feed(index, feed)
         alone = [i for i in self.stacks.positive if self.stacks.components[i].key is not None] == [index]
-        slots = self.writer.slots([(component.schema[i].type, slot_identity((FIRST, i))) for i in self.kept[index]])
+        slots = self.writer.add_slots([(component.schema[i].type, slot_identity((FIRST, i))) for i in self.kept[index]])
         self.rows["component"].append(
             layout.Component(
                 is_negated=int(component.negated),
@@ -134,7 +134,7 @@ class StackWriter(PortWriter):
                 item = step.items[plain]
                 plain = item.index if isinstance(item, Column) else None
         if plain is not None:
-            return self.layout(feed.port)[plain]
+            return self.columns_of(feed.port)[plain]
         return self.derive(feed.port, lambda asm: self.candidate(asm, feed.port, feed.steps)[index], False)
 
     # -- construction ------------------------------------------------------------------------------------------------------

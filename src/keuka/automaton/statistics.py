@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 @dataclass(frozen=True)
 class Estimate:
     value: float
-    origin: str  # where it comes from: `declared`, `first rows`
+    origin: str  # where it comes from: `declared`, `first rows`; `nothing` if the value is 0 because nobody knows
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,7 @@ class Statistics:
 
     def n_distinct(self, stream: str, column: str) -> float:
         """About how many values a column has; 0 if nobody knows."""
-        try:
-            return self.distinct[stream, column].value
-        except KeyError:
-            return 0
+        return self.distinct[stream, column].value if (stream, column) in self.distinct else 0
 
 
 NOTHING_KNOWN = Statistics()

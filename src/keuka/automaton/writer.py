@@ -30,15 +30,15 @@ class Writer:
     layouts: Mapping[str, Mapping[int, int]]  # by stream: the column of each attribute that is read
     identities: Mapping[str, bytes]  # by stream: what it is (`signatures.py`)
     n_raw: int
+    rows: dict[str, list[Any]]
     pool: Pool = field(default_factory=Pool)
-    rows: dict[str, list[Any]] = field(default_factory=lambda: {name: [] for name in layout.ARRAYS})
 
     def derive(self, stream: str, program: int, must_hold: bool) -> int:
         """Add a column that is computed once per batch, and return its number. `must_hold`: every row must be free of errors."""
         self.rows["derived"].append(layout.Derived(self.numbers[stream], program, int(must_hold)))
         return self.n_raw + len(self.rows["derived"]) - 1
 
-    def slots(self, slots: Sequence[tuple[Type, int]]) -> tuple[int, int]:
+    def add_slots(self, slots: Sequence[tuple[Type, int]]) -> tuple[int, int]:
         """Add slots, each a type and which value it holds; the first and their number come back."""
         first = len(self.rows["slot"])
         self.rows["slot"].extend([layout.Slot(TYPE_CODES[type_], identity) for type_, identity in slots])
@@ -84,14 +84,14 @@ class PortWriter:
         self.rows = writer.rows
         self.pool = writer.pool
 
-    def layout(self, port: int) -> Mapping[int, int]:
+    def columns_of(self, port: int) -> Mapping[int, int]:
         return self.writer.layouts[self.ports[port]]
 
     def stream(self, port: int) -> int:
         return self.writer.numbers[self.ports[port]]
 
     def event(self, asm: Assembler, port: int) -> Tuple:
-        columns_ = self.layout(port)
+        columns_ = self.columns_of(port)
         return Tuple(lambda index: asm.load_event(columns_[index]))
 
     def candidate(self, asm: Assembler, port: int, steps: tuple[Step, ...]) -> Tuple:
@@ -138,12 +138,12 @@ class PortWriter:
         """Evaluation is eager: what can fail in a candidate's own steps is computed for every event, and must not fail."""
         for i, step in enumerate(steps):
             if isinstance(step, Keep) and can_fail(step.predicate):
-                self.derive(port, partial(self.holds_or_true, port=port, steps=steps[: i + 1]), True)
+                self.derive(port, partial(self.all_hold, port=port, steps=steps[: i + 1]), True)
             if isinstance(step, Bind):
                 for item in filter(can_fail, step.items):
                     self.derive(port, partial(self._if_reached, port=port, steps=steps[:i], item=item), True)
 
-    def holds_or_true(self, asm: Assembler, port: int, steps: Sequence[Step]) -> int:
+    def all_hold(self, asm: Assembler, port: int, steps: Sequence[Step]) -> int:
         register = self.holds(asm, port, steps)
         assert register is not None
         return register

@@ -16,7 +16,7 @@ from keuka.errors import QueryError
 from keuka.expressions import Column
 from keuka.languages.parameters import Given, read_parameters
 from keuka.languages.parsing import File
-from keuka.languages.published import Publications, check_levels, check_names, evaluation_order, place, publications
+from keuka.languages.published import Output, Publications, check_levels, check_names, evaluation_order, place, publications
 from keuka.languages.typing import Scope
 from keuka.languages.values import Name, Parameter, Reference
 from keuka.schema import StreamType, TimeAxis
@@ -31,7 +31,7 @@ class _Lowered(Protocol):
     def operator(self) -> Operator: ...
 
 
-Query = TypeVar("Query")
+Query = TypeVar("Query", bound=Output)
 Lowered = TypeVar("Lowered", bound=_Lowered)
 
 
@@ -41,13 +41,14 @@ class Context(Generic[Query, Lowered]):
 
     streams: Mapping[str, StreamType]
     parameters: Mapping[str, Given]
-    published: Publications[Any]
+    published: Publications[Query]
     outputs: dict[int, Lowered]  # the outputs lowered so far, by the identity of their query
     findings: list[Diagnostic]
+    no_duration: str  # why DUR cannot be used anywhere; empty if it can
 
     def scope(self, column: Callable[[Reference], Column], axis: TimeAxis, no_duration: str = "") -> Scope:
         """`no_duration` says why DUR cannot be used there."""
-        return Scope(column, self.parameters, axis.tick_us, no_duration, self.findings)
+        return Scope(column, self.parameters, axis.tick_us, no_duration or self.no_duration, self.findings)
 
     def note(self, code: str, message: str, span: Span, label: str = "", *help: str) -> None:
         self.findings.append(Diagnostic(code, message, span, label, help))
@@ -62,13 +63,14 @@ class Language:
     reads: Callable[[Files], Iterable[Name]]  # the streams that are named, in the order of the text
     needs: Callable[[Any, Publications[Any]], list[tuple[Any, Span]]]  # what a query reads of others (`evaluation_order`)
     lower_query: Callable[[Any, Any], Any]  # a query in its Context; None after noting what is wrong
+    no_duration: str = ""  # why the language has no DUR
 
     def lower(self, files: Files, streams: Mapping[str, StreamType], params: Mapping[str, object]) -> Program:
         findings: list[Diagnostic] = []
         published = publications(self.outputs(files), streams)
         check_names(published.outputs, streams, findings)
         given = read_parameters(self._parameters(files), params, findings)
-        context: Context[Any, Any] = Context(streams, given, published, {}, findings)
+        context: Context[Any, Any] = Context(streams, given, published, {}, findings, self.no_duration)
         levels: dict[str, int] = {}
         for query in evaluation_order(published.outputs, lambda query: self.needs(query, published), findings):
             lowered = self.lower_query(query, context)
@@ -76,7 +78,9 @@ class Language:
                 context.outputs[id(query)] = lowered
         if findings:
             # One reason may be behind many findings at one place: an equivalence test is many comparisons.
-            once = {(finding.code, finding.message, place(finding)): finding for finding in findings}
+            once: dict[object, Diagnostic] = {}
+            for finding in findings:
+                once.setdefault((finding.code, finding.message, place(finding)), finding)
             raise QueryError(*sorted(once.values(), key=place))
         return Program(tuple([(q.publish.text if q.publish else "", context.outputs[id(q)].operator) for q in published.outputs]))
 

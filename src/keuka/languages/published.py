@@ -15,7 +15,7 @@ from keuka.languages.parsing import MAX_NESTING
 from keuka.languages.values import Name
 
 
-class _Output(Protocol):
+class Output(Protocol):
     @property
     def publish(self) -> Name | None: ...
 
@@ -23,7 +23,7 @@ class _Output(Protocol):
     def span(self) -> Span: ...
 
 
-Q = TypeVar("Q", bound=_Output)
+Q = TypeVar("Q", bound=Output)
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,10 @@ def divide(planned: Plan, *, axis: TimeAxis, n_workers: int) -> tuple[Part, ...]
 
     Outputs that cannot be divided are dealt out to the workers, each with as few others as there are workers for.
     """
+
+    def part_of(group: Sequence[str]) -> Part:
+        return alone[group[0]] if len(group) == 1 else _part_of(_only(planned, group))
+
     together = _part_of(planned)
     if isinstance(together.division, ByKey):
         return (together,)
@@ -74,7 +78,7 @@ def divide(planned: Plan, *, axis: TimeAxis, n_workers: int) -> tuple[Part, ...]
         return (together,)
     parts: list[Part] = []
     for group in _alike(alone):
-        merged = alone[group[0]] if len(group) == 1 else _part_of(_only(planned, group))
+        merged = part_of(group)
         parts += [alone[name] for name in group] if isinstance(merged.division, Undivided) else [merged]
     left = []
     for name, part in alone.items():
@@ -85,7 +89,7 @@ def divide(planned: Plan, *, axis: TimeAxis, n_workers: int) -> tuple[Part, ...]
         parts += [piece for piece in pieces if not piece.outputs <= given]
         if not pieces:
             left.append(name)
-    parts += [_part_of(_only(planned, left[i::n_workers])) for i in range(min(n_workers, len(left)))]
+    parts += [part_of(left[i::n_workers]) for i in range(min(n_workers, len(left)))]
     return tuple(parts)
 
 
@@ -134,7 +138,7 @@ def _only(planned: Plan, names: Sequence[str]) -> Plan:
     needed = {stage for _, stage, _ in outputs}
     for stage in reversed(planned.stages):
         needed |= {*stage.physical.ports} if stage.name in needed else set()
-    return select_stages(planned, {stage.name: stage for stage in planned.stages if stage.name in needed}, outputs)
+    return select_stages(planned, needed & {stage.name for stage in planned.stages}, outputs)
 
 
 def can_be_cut(planned: Plan, axis: TimeAxis) -> bool:
@@ -147,16 +151,14 @@ def _cut(planned: Plan) -> tuple[Part, ...]:
 
     From the result backwards: a stream runs together with those that read it, if all of these do and the part can still be divided.
     """
-    groups: list[set[str]] = []
     parts: list[Part] = []
     for stage in reversed(planned.stages):
         readers = [i for i, part in enumerate(parts) if any(stage.name in other.physical.ports for other in part.plan.stages)]
-        joined = _part_of_stages(planned, {*groups[readers[0]], stage.name}) if len(readers) == 1 else None
+        group = {stage.name, *[other.name for i in readers for other in parts[i].plan.stages]}
+        joined = _part_of_stages(planned, group) if len(readers) == 1 else None
         if joined is not None and not isinstance(joined.division, Undivided):
-            groups[readers[0]].add(stage.name)
             parts[readers[0]] = joined
         else:
-            groups.append({stage.name})
             parts.append(_part_of_stages(planned, {stage.name}))
     is_better = len(parts) > 1 and any(not isinstance(part.division, Undivided) for part in parts)
     return tuple(reversed(parts)) if is_better else ()
@@ -166,7 +168,6 @@ def _part_of_stages(planned: Plan, group: set[str]) -> Part:
     """The part of these stages. What others read of it is among its outputs, under the name of the stage."""
     fingerprints = {stage: meaning for _, stage, meaning in planned.outputs}
     read_elsewhere = {port for stage in planned.stages if stage.name not in group for port in stage.physical.ports}
-    chosen = {stage.name: stage for stage in planned.stages if stage.name in group}
-    names = [name for name in chosen if name in fingerprints or name in read_elsewhere]
-    outputs = tuple([(name, name, fingerprints.get(name) or fingerprint(chosen[name].operator)) for name in names])
-    return _part_of(select_stages(planned, chosen, outputs))
+    given = [stage for stage in planned.stages if stage.name in group and (stage.name in fingerprints or stage.name in read_elsewhere)]
+    outputs = tuple([(stage.name, stage.name, fingerprints.get(stage.name) or fingerprint(stage.operator)) for stage in given])
+    return _part_of(select_stages(planned, group, outputs))

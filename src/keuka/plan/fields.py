@@ -156,7 +156,7 @@ class _Extraction:
         return replace(moved, schema=schema), places
 
     def _fold(self, operator: Fold, wanted: tuple[Field, ...]) -> tuple[Operator, Places]:
-        conditions, n = (operator.skip, operator.step, *operator.update), len(operator.first.schema)
+        conditions, n = expressions(operator), len(operator.first.schema)
         # A field that a run goes on with comes from wherever its struct does.
         fields = {(i % n, path) for i, path in wanted} | {*_wanted(conditions, FIRST), *_wanted(conditions, LAST)}
         while True:

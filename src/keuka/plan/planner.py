@@ -7,7 +7,7 @@ all combinations. Each stream gets the operator that computes it (`automaton/con
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from collections.abc import Sequence as List
 from dataclasses import replace
 from typing import TypeGuard
@@ -29,10 +29,11 @@ from keuka.algebra.operators import (
     with_inputs,
 )
 from keuka.automaton.automata import AutomatonOperator
+from keuka.automaton.build import build
 from keuka.automaton.contract import Outputs, Plan, PlanOperator, Stage
 from keuka.automaton.fingerprint import fingerprint
 from keuka.automaton.sequences import SequenceOperator
-from keuka.automaton.stacks import ALL_RULES, StackRules, is_feed
+from keuka.automaton.stacks import ALL_RULES, StackRules, build_stacks, is_feed
 from keuka.automaton.statistics import NOTHING_KNOWN, Statistics
 from keuka.plan.fields import extract_fields
 from keuka.plan.partition import find_partition
@@ -80,27 +81,18 @@ def plan(
         if name not in stages:
             add(name, named[name])
     results = tuple([(name, name, fingerprint(original[name])) for name in wanted])
-    return finish_plan(sources.values(), stages.values(), results, contributors, divides=indices)
+    return _finish(sources.values(), stages.values(), results, contributors)
 
 
 def choose_operator(piece: Operator, indices: bool, stack_rules: StackRules, statistics: Statistics) -> PlanOperator:
     """What computes a stream of the plan."""
     if _is_sequence(piece):
-        return SequenceOperator.of(piece, stack_rules, statistics)
-    return AutomatonOperator.of(piece, indices)
+        return SequenceOperator(build_stacks(piece, stack_rules, statistics))
+    return AutomatonOperator(build(piece, indices))
 
 
-def finish_plan(
-    sources: Iterable[Source],
-    stages: Iterable[Stage],
-    outputs: tuple[tuple[str, str, bytes], ...],
-    contributors: bool,
-    divides: bool = True,
-) -> Plan:
-    """The plan of these stages: which columns each stream must have, and the key. Stages come after what they read.
-
-    All columns of results are wanted. Without hash indices nothing `divides` the events: the key is in the indices.
-    """
+def _finish(sources: Iterable[Source], stages: Iterable[Stage], outputs: Outputs, contributors: bool) -> Plan:
+    """The plan of these stages, which come after what they read: the columns each stream must have, all of them for results; the key."""
     inputs_, stages_ = tuple(sources), list(stages)
     reads: dict[str, set[int]] = {name: set() for name in [*[s.stream for s in inputs_], *[stage.name for stage in stages_]]}
     results = {stage for _, stage, _ in outputs}
@@ -113,17 +105,16 @@ def finish_plan(
         for port, used in physical.reads.items():
             reads[port] |= used
     wanted = {name: tuple(sorted(used)) for name, used in reads.items()}
-    partition = find_partition(inputs_, stages_) if divides else None
-    return Plan(inputs_, tuple(stages_), outputs, wanted, contributors, partition)
+    return Plan(inputs_, tuple(stages_), outputs, wanted, contributors, find_partition(inputs_, stages_))
 
 
-def select_stages(planned: Plan, chosen: Mapping[str, Stage], outputs: Outputs) -> Plan:
+def select_stages(planned: Plan, names: set[str], outputs: Outputs) -> Plan:
     """A part of a plan: these stages of it. Streams that other stages make are sources of the part."""
-    names = dict.fromkeys([name for stage in chosen.values() for name in stage.physical.ports if name not in chosen])
-    given = {source.stream: source for source in planned.sources}
-    made = {stage.name: Source(stage.name, stage.operator.schema, stage.operator.span) for stage in planned.stages}
-    sources = [given[name] if name in given else made[name] for name in names]
-    return finish_plan(sources, chosen.values(), outputs, planned.contributors)
+    stages = [stage for stage in planned.stages if stage.name in names]
+    read = {port for stage in stages for port in stage.physical.ports} - names
+    made = [Source(stage.name, stage.operator.schema, stage.operator.span) for stage in planned.stages]
+    sources = [source for source in (*planned.sources, *made) if source.stream in read]
+    return _finish(sources, stages, outputs, planned.contributors)
 
 
 def output_names(program: Program) -> tuple[str, ...]:

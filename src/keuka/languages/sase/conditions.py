@@ -16,7 +16,6 @@ from keuka.expressions import TRUE, Call, Column, Expression, Literal, conjuncti
 from keuka.languages.coercion import NUMERIC, described
 from keuka.languages.sase.components import MARK
 from keuka.languages.sase.context import Context, Part
-from keuka.languages.sase.hints import NO_DUR
 from keuka.languages.sase.scopes import Found, Resolve, no_component_has
 from keuka.languages.sase.syntax import EQUIVALENCE
 from keuka.languages.typing import predicate, with_field
@@ -110,7 +109,7 @@ def _comparison(value: Value, place: Place, attempt: int = 0) -> tuple[Expressio
         found.append(one)
         return replace(one.column, type=(Type.NULL, *one.elsewhere)[min(attempt, len(one.elsewhere))]) if one.elsewhere else one.column
 
-    expression = predicate(value, replace(place.context.scope(column, place.axis, NO_DUR), findings=findings), place.name)
+    expression = predicate(value, replace(place.context.scope(column, place.axis), findings=findings), place.name)
     if expression is not None:
         _check_negated(value, found, place.context)
         return expression, found

@@ -11,14 +11,13 @@ from keuka.errors import QueryError
 from keuka.expressions import TRUE
 from keuka.languages.language import Files, Language
 from keuka.languages.parsing import walk
-from keuka.languages.published import (
-    Publications,
-)
+from keuka.languages.published import Publications
 from keuka.languages.sase import syntax
 from keuka.languages.sase.alternatives import alternatives_of
 from keuka.languages.sase.components import read_components
 from keuka.languages.sase.conditions import Place, expression_of, formula_of
 from keuka.languages.sase.context import Context, Lowered, Part
+from keuka.languages.sase.hints import NO_DUR
 from keuka.languages.sase.output import lower_return, sequence_schema
 from keuka.languages.sase.scopes import Found, in_component, in_where
 from keuka.languages.sase.shape import check_equivalences, check_negations, check_size, check_variables, window_of
@@ -90,4 +89,4 @@ def _reads(files: Files) -> list[Name]:
     return [name for query in _queries(files) for component in query.components for name in component.types]
 
 
-LANGUAGE = Language(".sase", syntax.parse, _queries, _nodes, _reads, _needs, _query)
+LANGUAGE = Language(".sase", syntax.parse, _queries, _nodes, _reads, _needs, _query, NO_DUR)

@@ -8,7 +8,6 @@ from keuka.expressions import FIRST, Expression
 from keuka.languages.columns import column_of, named_column
 from keuka.languages.sase import syntax
 from keuka.languages.sase.context import Context, Part
-from keuka.languages.sase.hints import NO_DUR
 from keuka.languages.sase.scopes import component_of, in_return, returned
 from keuka.languages.values import Name, Reference, ungrouped
 from keuka.schema import Attribute, Schema
@@ -61,7 +60,7 @@ def _columns(item: syntax.Item, schema: Schema, parts: tuple[Part, ...], context
             of = [returned(component_of(item.variable, item.span, parts), item.span)] if item.variable else _positive(parts)
             indices = [offsets[part.index] + i for part in of for i in range(len(part.attributes))]
             return [(schema[index], column_of(schema, FIRST, index, item.span)) for index in indices]
-        scope = context.scope(in_return(parts, offsets, schema), parts[0].axis, NO_DUR)
+        scope = context.scope(in_return(parts, offsets, schema), parts[0].axis)
         name = item.name or _default_name(item, parts)
         return [named_column(item.value, name, item.span, schema, scope)]
     except QueryError as error:

@@ -15,7 +15,6 @@ from keuka.languages.coercion import wrong_type
 from keuka.languages.parsing import walk
 from keuka.languages.sase import syntax
 from keuka.languages.sase.context import Context
-from keuka.languages.sase.hints import NO_DUR
 from keuka.languages.typing import duration_text, timespan, typed
 from keuka.languages.values import Number, Operation, Reference, Value, ungrouped
 from keuka.schema import MAX_TICK, TimeAxis, Type
@@ -93,7 +92,7 @@ def window_of(query: syntax.Query, axis: TimeAxis, context: Context) -> int:
     """The window in ticks; MAX_TICK if there is none, or none that could be understood."""
     if query.window is None:
         return MAX_TICK
-    scope = context.scope(_no_column, axis, NO_DUR)
+    scope = context.scope(_no_column, axis)
     try:
         is_text = duration_text(query.window, scope) is not None
         value = timespan(query.window, scope, axis.tick_us) if is_text else typed(query.window, scope)
