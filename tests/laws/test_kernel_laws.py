@@ -96,8 +96,8 @@ def test_queries_loaded_together_give_what_each_gives_alone(data: st.DataObject)
     runner = runner_of(streams)
     for i, program in enumerate(lowered_):
         runner.load(f"q{i}", tables_of(program))
-    n_states = len(runner.forest.signatures)
-    event("states are shared" if n_states < sum([len(runner.forest.states_of(f"q{i}")) for i in range(3)]) else "nothing is shared")
+    n_parts = len({part for i in range(3) for part in runner.forest.parts_of(f"q{i}")})
+    event("parts are shared" if n_parts < sum([len(runner.forest.parts_of(f"q{i}")) for i in range(3)]) else "nothing is shared")
     found = [batch for step in [*epochs(streams), {}] for batch in processed(runner, step)]
     for i, program in enumerate(lowered_):
         check(texts[i].text, streams, expected[i], outcome(program, streams, found, f"q{i}"))
@@ -135,8 +135,7 @@ def test_a_query_loaded_in_mid_stream_sees_later_epochs_only(data: st.DataObject
         found += processed(runner, step)
     check(text.text, seen, expected, outcome(program, streams, found, "late"))
     runner.unload("late")
-    assert not runner.forest.signatures
-    assert not any(runner.forest.sequences)
+    assert not [store for kind in runner.forest.kinds for store in kind.stores()]
     assert runner.machines[0].n_bytes >= 0
 
 

@@ -1,4 +1,4 @@
-# What `groups.py` calls of `batches.py`: the output of an operator becomes a batch for others.
+# The functions of `batches.py`; operators call `take_result`.
 from libc.stdint cimport int64_t
 
 from keuka.kernel.machine cimport Machine, Status
@@ -9,5 +9,4 @@ cdef Status compute_rows(Machine machine, Machine leader, int64_t part, int64_t 
 cdef Status compute_stream(Machine machine, Machine leader, int64_t stream, int64_t low, int64_t high) noexcept nogil
 cdef Status compute_derived(Machine machine, Machine leader, int64_t column, int64_t low, int64_t high) noexcept nogil
 cdef void compute_hash(Machine machine, Machine leader, int64_t which, int64_t low, int64_t high) noexcept nogil
-cdef void compute_fires(Machine machine, Machine leader, int64_t port, int64_t low, int64_t high) noexcept nogil
 cdef Status take_result(Machine machine, int64_t stream) noexcept nogil

@@ -21,9 +21,8 @@ from cython.cimports.keuka.kernel.bytecode import (
     canonical_double,
     evaluate,
 )
-from cython.cimports.keuka.kernel.epochs import count_work
 from cython.cimports.keuka.kernel.hashing import HASH_SEED, mix
-from cython.cimports.keuka.kernel.machine import LANES_A_PROGRAM, Machine, Result, Status, View, code_of, overflow
+from cython.cimports.keuka.kernel.machine import LANES_A_PROGRAM, Machine, Result, Status, View, code_of, count_work, overflow
 from cython.cimports.keuka.kernel.rows import SOURCE
 from cython.cimports.libc.stdint import int64_t, uint8_t, uint64_t
 from cython.cimports.libc.string import memcpy, memset
@@ -159,11 +158,6 @@ def reserve_stream(machine: Machine, stream: int64_t) -> cython.bint:
         if not grow(cython.address(machine.hashes[number].values), n):
             return False
         machine.hashes[number].data = machine.hashes[number].values.data
-    for i in range(machine.rows.port_first[stream], machine.rows.port_first[stream + 1]):
-        number = machine.rows.port_of[i]
-        if not grow_flags(cython.address(machine.automata.ports[number].fires), n):
-            return False
-        machine.automata.ports[number].data = machine.automata.ports[number].fires.data
     return True
 
 
@@ -201,8 +195,6 @@ def compute_stream(machine: Machine, leader: Machine, stream: int64_t, low: int6
         status = count_work(machine, (high - low) // LANES_A_PROGRAM)
         if status != Status.FINE:
             return status
-    for i in range(machine.rows.port_first[stream], machine.rows.port_first[stream + 1]):
-        compute_fires(machine, leader, machine.rows.port_of[i], low, high)
     return Status.FINE
 
 
@@ -323,30 +315,6 @@ def compute_hash(machine: Machine, leader: Machine, which: int64_t, low: int64_t
         for row in range(low, high):
             if column.flags[row] == IS_NULL or (column.values[row] == 0 and column.flags[row] == 0):
                 hashes[row] = 0
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def compute_fires(machine: Machine, leader: Machine, port: int64_t, low: int64_t, high: int64_t) -> cython.void:
-    """Does a start of the group look at the row?"""
-    row: int64_t
-    i: int64_t
-    start: int64_t
-    group: int64_t = machine.rows.port_group[port]
-    fires: cython.pointer(uint8_t) = leader.automata.ports[port].fires.data
-    gate: cython.pointer(Column)
-    memset(fires + low, 0, high - low)
-    for i in range(machine.rows.group[group].first_start, machine.rows.group[group].first_start + machine.rows.group[group].n_starts):
-        start = machine.rows.group_start[i]
-        if machine.rows.start[start].stream != machine.rows.group_port[port]:
-            continue
-        if machine.rows.start[start].gate < 0:
-            memset(fires + low, 1, high - low)
-            return
-        gate = cython.address(leader.columns[machine.rows.start[start].gate])
-        for row in range(low, high):
-            fires[row] |= (gate.values[row] != 0) & (gate.flags[row] == 0)
 
 
 @cython.cfunc

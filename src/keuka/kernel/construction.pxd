@@ -2,8 +2,7 @@
 from libc.stdint cimport int64_t, uint8_t
 
 from keuka.kernel.machine cimport Machine, Status
-from keuka.kernel.rows cimport FeedRow
-from keuka.kernel.stacks cimport Sequence
+from keuka.kernel.stacks cimport FeedRow, Sequence
 
 cdef Status begin_search(Machine machine, Sequence* seq, const FeedRow* feed, int64_t row, const int64_t* tops, int64_t first_level) noexcept nogil
 cdef void begin_by_deadline(Sequence* seq, int64_t deadline) noexcept nogil

@@ -8,10 +8,8 @@ and go on later.
 import cython
 from cython.cimports.keuka.kernel.buffers import grow, grow_flags, push
 from cython.cimports.keuka.kernel.bytecode import IS_ERROR, Column, Frame, evaluate_one
-from cython.cimports.keuka.kernel.epochs import count_work
 from cython.cimports.keuka.kernel.lineage import leaf_node, push_node
-from cython.cimports.keuka.kernel.machine import Fault, Machine, Result, Status, View, code_of
-from cython.cimports.keuka.kernel.rows import AbsenceRow, ComponentRow, FeedRow, LevelRow, TestRow
+from cython.cimports.keuka.kernel.machine import Fault, Machine, Result, Status, View, code_of, count_work
 from cython.cimports.keuka.kernel.stacks import (
     AFTER,
     BEFORE,
@@ -33,10 +31,15 @@ from cython.cimports.keuka.kernel.stacks import (
     UNKNOWN,
     WINDOW_EARLY,
     YES,
+    AbsenceRow,
     Bound,
+    ComponentRow,
+    FeedRow,
     First,
+    LevelRow,
     Ring,
     Sequence,
+    TestRow,
     earlier,
     event_at,
     find_key,
@@ -92,7 +95,7 @@ def begin_search(
     seq.since[0] = bound.start
     passed: cython.int = passes(machine, seq, 0)
     if passed <= 0:
-        return Status.FINE if passed == 0 else machine.reason
+        return Status.FINE if passed == 0 else seq.reason
     if seq.n_positive == 1:
         return emit_match(machine, seq, 0)
     enter(seq, 1)
@@ -280,7 +283,7 @@ def search(machine: Machine, seq: cython.pointer(Sequence)) -> Status:
             passed = passes(machine, seq, level)
             if passed <= 0:
                 if passed < 0:
-                    return machine.reason
+                    return seq.reason
                 continue
         if level < seq.n_positive - 1:
             level += 1
@@ -412,7 +415,7 @@ def bind_slots(seq: cython.pointer(Sequence), component: int64_t, words: cython.
 @cython.nogil
 @cython.exceptval(check=False)
 def passes(machine: Machine, seq: cython.pointer(Sequence), level: int64_t) -> cython.int:
-    """Can an alternative still be satisfied, after what is tested at this level? -1 if that cannot be known, for the machine's `reason`."""
+    """Can an alternative still be satisfied, after what is tested at this level? -1 if that cannot be known: `reason` says why."""
     row: cython.pointer(cython.const[LevelRow]) = seq.levels + seq.search + level
     test: cython.pointer(cython.const[TestRow])
     absence: cython.pointer(cython.const[AbsenceRow])
@@ -464,7 +467,7 @@ def holds(machine: Machine, seq: cython.pointer(Sequence), program: int64_t) -> 
     frame.slots = seq.values
     frame.slot_flags = seq.flags
     if evaluate_one(code_of(machine, program), 0, frame, machine.strings) < 0:
-        machine.reason = Status.NO_MEMORY
+        seq.reason = Status.NO_MEMORY
         return STOPPED
     if frame.flags[0] != 0:
         return FAILED if frame.flags[0] == IS_ERROR else NO
@@ -499,8 +502,8 @@ def is_there(machine: Machine, seq: cython.pointer(Sequence), absence: cython.po
             return outcome
         if outcome == FAILED:
             found = FAILED
-        machine.reason = count_work(machine, 1)
-        if machine.reason != Status.FINE:
+        seq.reason = count_work(machine, 1)
+        if seq.reason != Status.FINE:
             return STOPPED
         number = words[EVENT_BELOW]
     return found

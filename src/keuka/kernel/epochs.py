@@ -5,6 +5,7 @@ that an event ended stay until the epoch is over, unless it is the only one that
 """
 
 import cython
+from cython.cimports.keuka.kernel.automata import Automata, EdgeRow, GroupRow, StartRow
 from cython.cimports.keuka.kernel.buffers import Buffer, grow, push, push_flag
 from cython.cimports.keuka.kernel.bytecode import (
     AFFECT,
@@ -23,6 +24,7 @@ from cython.cimports.keuka.kernel.instances import (
     BORN,
     FINISH,
     HEADER,
+    INSTANCES_A_PROGRAM,
     LINEAGE,
     MARK,
     START,
@@ -39,29 +41,25 @@ from cython.cimports.keuka.kernel.instances import (
     same_key,
 )
 from cython.cimports.keuka.kernel.lineage import event_node
-from cython.cimports.keuka.kernel.machine import INSTANCES_A_PROGRAM, ROW_HANDLE, Machine, Result, Status, View, code_of, overflow
-from cython.cimports.keuka.kernel.rows import PRIMITIVE, EdgeRow, GroupRow, StartRow
-from cython.cimports.keuka.kernel.system import check_signals, seconds
+from cython.cimports.keuka.kernel.machine import ROW_HANDLE, Machine, Result, Status, View, code_of, count_work, overflow
+from cython.cimports.keuka.kernel.rows import PRIMITIVE
 from cython.cimports.libc.stdint import INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
 from cython.cimports.libc.string import memcpy
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def run_row(machine: Machine, group: int64_t, stream: int64_t, row: int64_t, fires: cython.bint) -> Status:
+def run_row(machine, own, group, stream, row, fires):
     """An epoch of one event. What it does to an instance can be done at once."""
-    live: cython.pointer(Buffer) = cython.address(machine.automata.live[group])
+    live: cython.pointer(Buffer) = cython.address(own.live[group])
     pool: cython.pointer(Pool)
     i: int64_t = 0
     state: int64_t
     position: int64_t
     hash_: uint64_t
     status: Status
-    machine.epoch.is_single = True
+    own.epoch.is_single = True
     while i < live.size:
         state = live.data[i]
-        pool = cython.address(machine.automata.pools[state])
+        pool = cython.address(own.pools[state])
         if pool.n_live == 0:
             pool.listed = False
             live.size -= 1
@@ -76,27 +74,24 @@ def run_row(machine: Machine, group: int64_t, stream: int64_t, row: int64_t, fir
         position = home_of(pool, hash_)
         while pool.entries[position].hash != 0:
             if pool.entries[position].hash == hash_ and has_key(machine, pool, position, hash_, row):
-                status = probe_alone(machine, state, pool, cython.address(machine.streams[stream].view), row, position)
+                status = probe_alone(machine, own, state, pool, cython.address(machine.streams[stream].view), row, position)
                 if status != Status.FINE:
                     return status
                 break
             position = (position + 1) & (pool.n_entries - 1)
     if fires:
-        status = run_starts(machine, group, stream, row)
+        status = run_starts(machine, own, group, stream, row)
         if status != Status.FINE:
             return status
-    if machine.epoch.pending.size + machine.epoch.crowded.size > 0:
-        return end_epoch(machine)
+    if own.epoch.pending.size + own.epoch.crowded.size > 0:
+        return end_epoch(machine, own)
     return Status.FINE
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def run_epoch(machine: Machine, group: int64_t) -> Status:
+def run_epoch(machine, own, group):
     """Several simultaneous events: each meets what was there before all of them."""
-    live: cython.pointer(Buffer) = cython.address(machine.automata.live[group])
-    first: int64_t = machine.rows.group[group].first_port
+    live: cython.pointer(Buffer) = cython.address(own.live[group])
+    first: int64_t = own.group[group].first_port
     pool: cython.pointer(Pool)
     view: cython.pointer(View)
     owner: cython.pointer(cython.const[uint8_t])
@@ -105,39 +100,36 @@ def run_epoch(machine: Machine, group: int64_t) -> Status:
     row: int64_t
     state: int64_t
     status: Status
-    machine.epoch.is_single = False
-    machine.epoch.mark += 1
-    machine.epoch.began = machine.epoch.mark
+    own.epoch.is_single = False
+    own.epoch.mark += 1
+    own.epoch.began = own.epoch.mark
     for i in range(live.size):
         state = live.data[i]
-        pool = cython.address(machine.automata.pools[state])
+        pool = cython.address(own.pools[state])
         if pool.n_live == 0:
             continue
         view = cython.address(machine.streams[pool.stream].view)
         if pool.by_history and view.high - view.low > 1:
-            status = meet_by_history(machine, state, pool, view)
+            status = meet_by_history(machine, own, state, pool, view)
             if status != Status.FINE:
                 return status
             continue
         for row in range(view.low, view.high):
-            status = meet_candidate(machine, state, pool, view, row)
+            status = meet_candidate(machine, own, state, pool, view, row)
             if status != Status.FINE:
                 return status
-    for p in range(first, first + machine.rows.group[group].n_ports):
-        view = cython.address(machine.streams[machine.rows.group_port[p]].view)
-        owner = machine.streams[machine.rows.group_port[p]].owner_data
+    for p in range(first, first + own.group[group].n_ports):
+        view = cython.address(machine.streams[own.group_port[p]].view)
+        owner = machine.streams[own.group_port[p]].owner_data
         for row in range(view.low, view.high):
-            if machine.automata.ports[p].data[row] and (owner == cython.NULL or owner[row] == machine.shard):
-                status = run_starts(machine, group, machine.rows.group_port[p], row)
+            if own.fires[p].data[row] and (owner == cython.NULL or owner[row] == machine.shard):
+                status = run_starts(machine, own, group, own.group_port[p], row)
                 if status != Status.FINE:
                     return status
-    return end_epoch(machine)
+    return end_epoch(machine, own)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def meet_by_history(machine: Machine, state: int64_t, pool: cython.pointer(Pool), view: cython.pointer(View)) -> Status:
+def meet_by_history(machine, own, state, pool, view):
     """Those with the earliest history come first; who was next for an instance leaves nothing of it for those with later ones."""
     i: int64_t
     status: Status
@@ -145,17 +137,14 @@ def meet_by_history(machine: Machine, state: int64_t, pool: cython.pointer(Pool)
         return Status.NO_MEMORY
     for i in range(view.high - view.low):
         if i == 0 or machine.lineage.ranked.data[2 * i + 1] != machine.lineage.ranked.data[2 * i - 1]:
-            machine.epoch.mark += 1
-        status = meet_candidate(machine, state, pool, view, machine.lineage.ranked.data[2 * i])
+            own.epoch.mark += 1
+        status = meet_candidate(machine, own, state, pool, view, machine.lineage.ranked.data[2 * i])
         if status != Status.FINE:
             return status
     return Status.FINE
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def meet_candidate(machine: Machine, state: int64_t, pool: cython.pointer(Pool), view: cython.pointer(View), row: int64_t) -> Status:
+def meet_candidate(machine, own, state, pool, view, row):
     """One of several simultaneous events meets the instances of its key."""
     owner: cython.pointer(cython.const[uint8_t]) = machine.streams[pool.stream].owner_data
     hash_: uint64_t = pool.hashes[row]
@@ -165,17 +154,14 @@ def meet_candidate(machine: Machine, state: int64_t, pool: cython.pointer(Pool),
     position = home_of(pool, hash_)
     while pool.entries[position].hash != 0:
         if pool.entries[position].hash == hash_ and has_key(machine, pool, position, hash_, row):
-            return probe(machine, state, pool, view, row, position)
+            return probe(machine, own, state, pool, view, row, position)
         position = (position + 1) & (pool.n_entries - 1)
     return Status.FINE
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def run_starts(machine: Machine, group: int64_t, stream: int64_t, row: int64_t) -> Status:
-    rows: cython.pointer(cython.const[GroupRow]) = cython.address(machine.rows.group[group])
-    numbers: cython.pointer(cython.const[int64_t]) = cython.address(machine.rows.group_start[rows.first_start])
+def run_starts(machine, own, group, stream, row):
+    rows: cython.pointer(cython.const[GroupRow]) = cython.address(own.group[group])
+    numbers: cython.pointer(cython.const[int64_t]) = cython.address(own.group_start[rows.first_start])
     start: cython.pointer(cython.const[StartRow])
     gate: cython.pointer(Column)
     view: cython.pointer(View)
@@ -185,7 +171,7 @@ def run_starts(machine: Machine, group: int64_t, stream: int64_t, row: int64_t) 
     i: int64_t
     status: Status
     for i in range(rows.n_starts):
-        start = cython.address(machine.rows.start[numbers[i]])
+        start = cython.address(own.start[numbers[i]])
         if start.stream != stream:
             continue
         if start.gate >= 0:
@@ -194,9 +180,9 @@ def run_starts(machine: Machine, group: int64_t, stream: int64_t, row: int64_t) 
                 continue
         node = -1
         view = cython.address(machine.streams[stream].view)
-        program = machine.rows.edge[start.edge].program
+        program = own.edge[start.edge].program
         primitive = (start.reading & PRIMITIVE) != 0
-        status = follow_edge(machine, program, cython.NULL, cython.NULL, view, row, primitive, cython.address(node))
+        status = follow_edge(machine, own, program, cython.NULL, cython.NULL, view, row, primitive, cython.address(node))
         if status != Status.FINE:
             return status
     return Status.FINE
@@ -221,12 +207,7 @@ def has_key(machine: Machine, pool: cython.pointer(Pool), position: int64_t, has
     return True
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def probe_alone(
-    machine: Machine, state: int64_t, pool: cython.pointer(Pool), view: cython.pointer(View), row: int64_t, position: int64_t
-) -> Status:
+def probe_alone(machine, own, state, pool, view, row, position):
     """Let the only candidate of an epoch meet the instances of its key."""
     entry: cython.pointer(Entry) = pool.entries + position
     words: cython.pointer(int64_t)
@@ -243,10 +224,10 @@ def probe_alone(
         elif beyond(words[START], tick, pool.window):
             remove_instance(pool, entry, i)
         else:
-            status = meet(machine, state, pool, words, view, row)
+            status = meet(machine, own, state, pool, words, view, row)
             if status != Status.FINE:
                 return status
-            if machine.epoch.affected and not machine.epoch.rebound:
+            if own.epoch.affected and not own.epoch.rebound:
                 remove_instance(pool, entry, i)
             else:
                 i += 1
@@ -255,12 +236,7 @@ def probe_alone(
     return Status.FINE
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def probe(
-    machine: Machine, state: int64_t, pool: cython.pointer(Pool), view: cython.pointer(View), row: int64_t, position: int64_t
-) -> Status:
+def probe(machine, own, state, pool, view, row, position):
     """Let one of several simultaneous candidates meet the instances of its key; they go at the end of the epoch."""
     entry: cython.pointer(Entry) = pool.entries + position
     words: cython.pointer(int64_t)
@@ -276,33 +252,29 @@ def probe(
         if start <= words[FINISH]:
             continue
         if beyond(words[START], tick, pool.window):
-            machine.epoch.affected = True
+            own.epoch.affected = True
         else:
-            machine.epoch.only_skip = pool.by_history and machine.epoch.began <= words[MARK] < machine.epoch.mark
-            status = meet(machine, state, pool, words, view, row)
-            machine.epoch.only_skip = False
+            own.epoch.only_skip = pool.by_history and own.epoch.began <= words[MARK] < own.epoch.mark
+            status = meet(machine, own, state, pool, words, view, row)
+            own.epoch.only_skip = False
             if status != Status.FINE:
                 return status
-        if machine.epoch.affected:
-            words[MARK] = machine.epoch.mark
+        if own.epoch.affected:
+            words[MARK] = own.epoch.mark
             some_go = True
-    if some_go and (not push(cython.address(machine.epoch.dead), state) or not push(cython.address(machine.epoch.dead), entry.hash)):
+    if some_go and (not push(cython.address(own.epoch.dead), state) or not push(cython.address(own.epoch.dead), entry.hash)):
         return Status.NO_MEMORY
     return Status.FINE
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def meet(
-    machine: Machine, state: int64_t, pool: cython.pointer(Pool), words: cython.pointer(int64_t), view: cython.pointer(View), row: int64_t
-) -> Status:
+def meet(machine, own, state, pool, words, view, row):
     """Let a candidate meet an instance; `affected` and `rebound` say what became of it."""
     node: int64_t = -1
-    machine.epoch.affected = False
-    machine.epoch.rebound = False
+    own.epoch.affected = False
+    own.epoch.rebound = False
     return run_program(
         machine,
+        own,
         pool.code,
         pool.program,
         state,
@@ -322,6 +294,7 @@ def meet(
 @cython.exceptval(check=False)
 def run_program(
     machine: Machine,
+    own: Automata,
     code: cython.pointer(cython.const[Instruction]),
     program: int64_t,
     state: int64_t,
@@ -374,19 +347,19 @@ def run_program(
                 node[0] = event_node(machine, view, row, parent, ins.dst, primitive)
                 if node[0] < 0:
                     return Status.NO_MEMORY
-            status = emit(machine, ins, frame, view, row, start, born, node[0])
+            status = emit(machine, own, ins, frame, view, row, start, born, node[0])
             if status == Status.FINE and state >= 0:
-                status = rebind(machine, state, pool, words)
+                status = rebind(own, state, pool, words)
             elif status == Status.FINE and ins.a >= 0:
-                status = add_instance(machine, ins.a, machine.epoch.image.data)
+                status = add_instance(machine, own, ins.a, own.epoch.image.data)
             if status == Status.OVERFLOW:
                 return overflow(machine, program, view, row)
         elif ins.op == AFFECT:
-            if machine.epoch.only_skip:
+            if own.epoch.only_skip:
                 return Status.FINE
-            machine.epoch.affected = True
+            own.epoch.affected = True
         elif ins.op == FORWARD:
-            status = follow_edges(machine, pool, words, view, row, node)
+            status = follow_edges(machine, own, pool, words, view, row, node)
         else:
             return Status.FINE
         if status != Status.FINE:
@@ -394,73 +367,36 @@ def run_program(
         pc += 1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def follow_edge(
-    machine: Machine,
-    program: int64_t,
-    pool: cython.pointer(Pool),
-    words: cython.pointer(int64_t),
-    view: cython.pointer(View),
-    row: int64_t,
-    primitive: cython.bint,
-    node: cython.pointer(int64_t),
-) -> Status:
+def follow_edge(machine, own, program, pool, words, view, row, primitive, node):
     code: cython.pointer(cython.const[Instruction]) = code_of(machine, program)
-    return run_program(machine, code, program, -1, cython.address(machine.frames.edge), pool, words, view, row, primitive, node)
+    return run_program(machine, own, code, program, -1, cython.address(machine.frames.edge), pool, words, view, row, primitive, node)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def follow_edges(
-    machine: Machine,
-    pool: cython.pointer(Pool),
-    words: cython.pointer(int64_t),
-    view: cython.pointer(View),
-    row: int64_t,
-    node: cython.pointer(int64_t),
-) -> Status:
+def follow_edges(machine, own, pool, words, view, row, node):
     """An instance took a candidate: run the forward edges of its state that are open to it."""
     edge: cython.pointer(cython.const[EdgeRow])
     number: int64_t = pool.first_edge
     status: Status
     while number >= 0:
-        edge = cython.address(machine.rows.edge[number])
+        edge = cython.address(own.edge[number])
         if edge.since == INT64_MIN or words[BORN] > edge.since:
-            status = follow_edge(machine, edge.program, pool, words, view, row, pool.primitive, node)
+            status = follow_edge(machine, own, edge.program, pool, words, view, row, pool.primitive, node)
             if status != Status.FINE:
                 return status
         number = edge.next
     return Status.FINE
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def rebind(machine: Machine, state: int64_t, pool: cython.pointer(Pool), words: cython.pointer(int64_t)) -> Status:
+def rebind(own, state, pool, words):
     """The image is the instance after a step of its run. Its key is the same but for runs over changing keys."""
-    if machine.epoch.is_single and not pool.carries and same_key(pool, machine.epoch.image.data, words):
-        memcpy(words, machine.epoch.image.data, pool.width * 8)
-        machine.epoch.rebound = True
+    if own.epoch.is_single and not pool.carries and same_key(pool, own.epoch.image.data, words):
+        memcpy(words, own.epoch.image.data, pool.width * 8)
+        own.epoch.rebound = True
         return Status.FINE
-    return add_later(machine, state, machine.epoch.image.data)
+    return add_later(own, state, own.epoch.image.data)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def emit(
-    machine: Machine,
-    ins: cython.pointer(cython.const[Instruction]),
-    frame: cython.pointer(Frame),
-    view: cython.pointer(View),
-    row: int64_t,
-    start: int64_t,
-    born: int64_t,
-    node: int64_t,
-) -> Status:
+def emit(machine, own, ins, frame, view, row, start, born, node):
     """Bind the operands to a row of an output, or to the image of an instance."""
     i: int64_t
     n: int64_t = ins.c
@@ -471,7 +407,7 @@ def emit(
             return Status.OVERFLOW
     if ins.a < 0:
         return emit_row(machine, ins, frame, start, view.ends[row], node)
-    words: cython.pointer(int64_t) = machine.epoch.image.data
+    words: cython.pointer(int64_t) = own.epoch.image.data
     flags: cython.pointer(uint8_t) = cython.cast(cython.pointer(uint8_t), words + HEADER + n)
     words[START] = start
     words[FINISH] = view.ends[row]
@@ -487,17 +423,7 @@ def emit(
     return Status.FINE
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def emit_row(
-    machine: Machine,
-    ins: cython.pointer(cython.const[Instruction]),
-    frame: cython.pointer(Frame),
-    start: int64_t,
-    end: int64_t,
-    node: int64_t,
-) -> Status:
+def emit_row(machine, ins, frame, start, end, node):
     stream: int64_t = -1 - ins.a
     result: cython.pointer(Result) = cython.address(machine.streams[stream].result)
     i: int64_t
@@ -518,19 +444,16 @@ def emit_row(
     return Status.FINE
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def add_instance(machine: Machine, state: int64_t, words: cython.pointer(cython.const[int64_t])) -> Status:
+def add_instance(machine, own, state, words):
     """Put an instance where later candidates find it; in an epoch of several events only at its end."""
-    pool: cython.pointer(Pool) = cython.address(machine.automata.pools[state])
+    pool: cython.pointer(Pool) = cython.address(own.pools[state])
     hash_: uint64_t = 0
     c: int64_t
     if not key_of_instance(pool, words, cython.address(hash_)):
         # A null in the key equals nothing, now or later: no candidate can ever affect it.
         return Status.FINE
-    if not machine.epoch.is_single:
-        return add_later(machine, state, words)
+    if not own.epoch.is_single:
+        return add_later(own, state, words)
     if pool.carries:
         flags: cython.pointer(cython.const[uint8_t]) = cython.cast(cython.pointer(cython.const[uint8_t]), words + HEADER + pool.n_slots)
         for c in range(pool.n_slots):
@@ -540,20 +463,17 @@ def add_instance(machine: Machine, state: int64_t, words: cython.pointer(cython.
         return Status.NO_MEMORY
     if not pool.listed:
         pool.listed = True
-        if not push(cython.address(machine.automata.live[pool.group]), state):
+        if not push(cython.address(own.live[pool.group]), state):
             return Status.NO_MEMORY
-    if pool.n_live >= pool.sweep_at and not push(cython.address(machine.epoch.crowded), state):
+    if pool.n_live >= pool.sweep_at and not push(cython.address(own.epoch.crowded), state):
         return Status.NO_MEMORY
     return Status.FINE
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def add_later(machine: Machine, state: int64_t, words: cython.pointer(cython.const[int64_t])) -> Status:
+def add_later(own, state, words):
     """Put an instance aside until the epoch ends."""
-    pending: cython.pointer(Buffer) = cython.address(machine.epoch.pending)
-    n: int64_t = machine.automata.pools[state].width
+    pending: cython.pointer(Buffer) = cython.address(own.epoch.pending)
+    n: int64_t = own.pools[state].width
     if not push(pending, state) or not grow(pending, pending.size + n):
         return Status.NO_MEMORY
     memcpy(pending.data + pending.size, words, n * 8)
@@ -561,10 +481,7 @@ def add_later(machine: Machine, state: int64_t, words: cython.pointer(cython.con
     return Status.FINE
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def end_epoch(machine: Machine) -> Status:
+def end_epoch(machine, own):
     i: int64_t
     j: int64_t
     state: int64_t
@@ -573,50 +490,34 @@ def end_epoch(machine: Machine) -> Status:
     pool: cython.pointer(Pool)
     entry: cython.pointer(Entry)
     status: Status
-    for i in range(0, machine.epoch.dead.size, 2):
-        pool = cython.address(machine.automata.pools[machine.epoch.dead.data[i]])
-        hash_ = machine.epoch.dead.data[i + 1]
+    for i in range(0, own.epoch.dead.size, 2):
+        pool = cython.address(own.pools[own.epoch.dead.data[i]])
+        hash_ = own.epoch.dead.data[i + 1]
         position = home_of(pool, hash_)
         while pool.entries[position].hash != 0:
             entry = pool.entries + position
             if entry.hash == hash_:
                 j = 0
                 while j < entry.n:
-                    if (pool.data + entry.block + j * pool.width)[MARK] >= machine.epoch.began:
+                    if (pool.data + entry.block + j * pool.width)[MARK] >= own.epoch.began:
                         remove_instance(pool, entry, j)
                     else:
                         j += 1
             position = (position + 1) & (pool.n_entries - 1)
         remove_empty(pool, hash_)
-    machine.epoch.dead.size = 0
-    machine.epoch.is_single = True
+    own.epoch.dead.size = 0
+    own.epoch.is_single = True
     i = 0
-    while i < machine.epoch.pending.size:
-        state = machine.epoch.pending.data[i]
-        status = add_instance(machine, state, machine.epoch.pending.data + i + 1)
+    while i < own.epoch.pending.size:
+        state = own.epoch.pending.data[i]
+        status = add_instance(machine, own, state, own.epoch.pending.data + i + 1)
         if status != Status.FINE:
             return status
-        i += 1 + machine.automata.pools[state].width
-    machine.epoch.pending.size = 0
-    for i in range(machine.epoch.crowded.size):
-        pool = cython.address(machine.automata.pools[machine.epoch.crowded.data[i]])
-        if pool.n_live >= pool.sweep_at and not expire(pool, machine.now):
+        i += 1 + own.pools[state].width
+    own.epoch.pending.size = 0
+    for i in range(own.epoch.crowded.size):
+        pool = cython.address(own.pools[own.epoch.crowded.data[i]])
+        if pool.n_live >= pool.sweep_at and not expire(pool, own.now):
             return Status.NO_MEMORY
-    machine.epoch.crowded.size = 0
-    return Status.FINE
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def look_for_signals(machine: Machine) -> Status:
-    machine.work = 0
-    if machine.stop:
-        machine.stop = False
-        return Status.INTERRUPTED
-    if seconds() > machine.deadline:
-        return Status.OUT_OF_TIME
-    with cython.gil:
-        if check_signals() != 0:
-            return Status.INTERRUPTED
+    own.epoch.crowded.size = 0
     return Status.FINE

@@ -1,8 +1,13 @@
 # The instances of one state, by key: those of one key lie next to each other. What runs per event is inline here.
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
 
+from keuka.kernel.buffers cimport Buffer
 from keuka.kernel.bytecode cimport Instruction
-from keuka.kernel.rows cimport KeyRow
+
+cdef struct KeyRow:       # an equality that finds instances
+    int64_t column
+    int64_t slot
+    int64_t is_double
 
 # Words of an instance: header, then its slots, then one flag byte per slot.
 cpdef enum:
@@ -15,6 +20,7 @@ cpdef enum:
 
 cpdef enum:
     LARGEST_CLASS = 48
+    INSTANCES_A_PROGRAM = 8  # that an event passes by, because it does not follow them, in the time of a program
 
 cdef struct Entry:        # one key, in a table with open addressing
     uint64_t hash         # never 0; 0: the place is free
@@ -71,6 +77,11 @@ cdef void remove_entry(Pool* pool, int64_t position) noexcept nogil
 cdef void remove_empty(Pool* pool, uint64_t hash_) noexcept nogil
 cdef bint expire(Pool* pool, int64_t tick) noexcept nogil
 cdef bint rebuild(Pool* pool) noexcept nogil
+cdef bint has_key(const Pool* pool, const int64_t* words, const int64_t[::1] slots, const int64_t[::1] key) noexcept
+cdef int64_t find_entry(Pool* pool, const int64_t[::1] slots, const int64_t[::1] key, int64_t position) noexcept
+cdef copy_instances(Pool* pool, slots, keys)
+cdef bint copy_entry(Pool* pool, int64_t position, Buffer* found) noexcept
+cdef drop_entries(Pool* pool, slots, keys)
 
 cdef inline int64_t home_of(Pool* pool, uint64_t hash_) noexcept nogil:
     # The high bits: a product carries upwards, so the low ones know little of keys that end in zeros (whole doubles do).

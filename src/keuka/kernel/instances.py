@@ -6,9 +6,11 @@ instances; functions that need memory return False when it is out.
 
 import cython
 from cython.cimports.keuka.kernel.allocation import reallocate, release, zeroed
+from cython.cimports.keuka.kernel.buffers import Buffer, copy_words, grow
 from cython.cimports.keuka.kernel.bytecode import canonical_double
 from cython.cimports.keuka.kernel.hashing import HASH_SEED, mix
 from cython.cimports.libc.stdint import INT64_MAX, int64_t, uint8_t, uint64_t
+from cython.cimports.libc.stdlib import free
 from cython.cimports.libc.string import memcpy
 
 
@@ -304,3 +306,100 @@ def rebuild(pool: cython.pointer(Pool)) -> cython.bint:
     release(old.entries, old.n_entries * cython.sizeof(Entry))
     release(old.data, old.capacity * 8)
     return True
+
+
+# -- between batches ---------------------------------------------------------------------------------------------------------
+
+
+def has_key(pool, words, slots, key):
+    """Has an instance these values in these slots, as the kernel compares keys?"""
+    i: int64_t
+    k: int64_t
+    value: int64_t
+    wanted: int64_t
+    for i in range(slots.shape[0]):
+        value = words[HEADER + slots[i]]
+        wanted = key[i]
+        for k in range(pool.n_keys):
+            if pool.keys[k].slot == slots[i] and pool.keys[k].is_double:
+                value, wanted = canonical_double(value), canonical_double(wanted)
+                break
+        if value != wanted:
+            return False
+    return True
+
+
+def find_entry(pool, slots, key, position):
+    """The next entry with the key, from a position on; -1 if there is none.
+
+    A state that is looked up by the key alone has one entry for it, which its hash finds. Others are looked through, entry by entry.
+    """
+    h: uint64_t = HASH_SEED
+    i: int64_t
+    k: int64_t
+    is_whole: cython.bint = pool.n_keys == slots.shape[0]
+    if pool.n_entries == 0:
+        return -1
+    for k in range(pool.n_keys if is_whole else 0):
+        for i in range(slots.shape[0]):
+            if slots[i] == pool.keys[k].slot:
+                h = mix(h, canonical_double(key[i]) if pool.keys[k].is_double else key[i])
+                break
+        else:
+            is_whole = False
+            break
+    if not is_whole:
+        while position < pool.n_entries:
+            if pool.entries[position].hash != 0 and has_key(pool, pool.data + pool.entries[position].block, slots, key):
+                return position
+            position += 1
+        return -1
+    h |= 1
+    i = home_of(pool, h)
+    while pool.entries[i].hash != 0:
+        if pool.entries[i].hash == h and has_key(pool, pool.data + pool.entries[i].block, slots, key):
+            return i if i >= position else -1
+        i = (i + 1) & (pool.n_entries - 1)
+    return -1
+
+
+def copy_instances(pool, slots, keys):
+    """All instances, or those with one of the keys, a row of words each."""
+    found: Buffer = Buffer(data=cython.NULL, size=0, capacity=0)
+    position: int64_t = 0
+    enough: cython.bint = True
+    if keys is None:
+        for position in range(pool.n_entries):
+            enough = enough and (pool.entries[position].hash == 0 or copy_entry(pool, position, cython.address(found)))
+    else:
+        for key in keys:
+            position = find_entry(pool, slots, key, 0)
+            while position >= 0:
+                enough = enough and copy_entry(pool, position, cython.address(found))
+                position = find_entry(pool, slots, key, position + 1)
+    rows = copy_words(cython.address(found), found.size if enough else 0).reshape(-1, pool.width)
+    free(found.data)
+    if not enough:
+        raise MemoryError("no memory for the instances")
+    return rows
+
+
+def copy_entry(pool, position, found):
+    n: int64_t = pool.entries[position].n * pool.width
+    if not grow(found, found.size + n):
+        return False
+    memcpy(found.data + found.size, pool.data + pool.entries[position].block, n * 8)
+    found.size += n
+    return True
+
+
+def drop_entries(pool, slots, keys):
+    """Forget the instances with one of the keys."""
+    position: int64_t
+    for key in keys:
+        position = find_entry(pool, slots, key, 0)
+        while position >= 0:
+            pool.n_live -= pool.entries[position].n
+            pool.entries[position].n = 0
+            remove_entry(pool, position)  # another one may move here
+            position = find_entry(pool, slots, key, position)

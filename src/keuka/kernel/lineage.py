@@ -8,8 +8,7 @@ import cython
 import numpy as np
 from cython.cimports.keuka.kernel.allocation import release
 from cython.cimports.keuka.kernel.buffers import Buffer, copy_words, grow, push, shrink
-from cython.cimports.keuka.kernel.machine import BYTES_A_CONTRIBUTOR, Machine, Status, View
-from cython.cimports.keuka.kernel.upkeep import visit_lineage
+from cython.cimports.keuka.kernel.machine import BYTES_A_CONTRIBUTOR, Machine, Operators, Status, View
 from cython.cimports.libc.stdint import int64_t, uint8_t
 
 
@@ -202,7 +201,8 @@ def keep_nodes(machine: Machine, n_kept: int64_t):
     node: cython.pointer(Node)
     n: int64_t = 0
     i: int64_t = n_nodes - 1
-    visit_lineage(machine, place, False)
+    for kind in machine.operators:
+        cython.cast(Operators, kind).visit_nodes(machine, cython.address(place[0]), False)
     # A node is younger than its parts: one pass downwards marks, one upwards moves.
     while i >= 0:
         node = node_at(machine, i)
@@ -223,7 +223,8 @@ def keep_nodes(machine: Machine, n_kept: int64_t):
         if machine.lineage.by_history:
             times_at(machine, n)[0] = times_at(machine, i)[0]
         n += 1
-    visit_lineage(machine, place, True)
+    for kind in machine.operators:
+        cython.cast(Operators, kind).visit_nodes(machine, cython.address(place[0]), True)
     machine.lineage.nodes.size = 3 * n
     machine.lineage.times.size = 2 * n if machine.lineage.by_history else 0
     machine.held = -1

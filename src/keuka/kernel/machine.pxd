@@ -1,11 +1,10 @@
 # The data dictionary of a running machine: what moves. The static arrays are described in rows.pxd.
+from cpython.ref cimport PyObject
 from libc.stdint cimport int64_t, uint8_t
 
 from keuka.kernel.bytecode cimport CHUNK, Column, Frame, Instruction
 from keuka.kernel.buffers cimport Buffer, Flags
-from keuka.kernel.instances cimport Pool, Sieve
 from keuka.kernel.rows cimport Rows
-from keuka.kernel.stacks cimport Sequence
 from keuka.kernel.strings cimport StringTable
 
 cpdef enum Status:
@@ -19,11 +18,9 @@ cpdef enum Status:
 cpdef enum:
     SIGNALS_AFTER = 1048576  # programs run between two looks at signals; some 50 ms
     LANES_A_PROGRAM = 16     # rows of a column that take about the time of one program
-    INSTANCES_A_PROGRAM = 8  # that an event passes by, because it does not follow them
     BYTES_A_CONTRIBUTOR = 320 # that it takes on its way out of the kernel: words, hashes, and texts of stream and id while they are made
     ROW_HANDLE = 5           # type of slots whose value is not the kernel's (layout.py)
-    MOST_APART = 16          # simultaneous events whose keys are compared with each other
-    LARGE = 2048             # keys of a state beyond which memory is fetched ahead
+    LARGE = 2048             # keys beyond which memory is fetched ahead
     MANY_ROWS = 65536        # of an output, beyond which its memory is given back after a burst
     AHEAD = 12               # rows between fetching a key's entry and using it
 
@@ -59,11 +56,6 @@ cdef struct StreamPart:
 cdef struct HashPart:     # of the keys of candidates
     Buffer values         # by row, what this machine computed; 0: no candidate
     const int64_t* data   # where to read it
-    Sieve sieve
-
-cdef struct PortPart:     # a stream as a group reads it
-    Flags fires           # by row: does a start look at it? What this machine computed
-    const uint8_t* data   # where to read it
 
 cdef struct Fault:        # where an overflow happened
     int64_t program
@@ -72,23 +64,11 @@ cdef struct Fault:        # where an overflow happened
     int64_t tick
 
 cdef struct Frames:       # registers
-    Frame state           # one lane, for programs of states and sequences
-    Frame edge            # one lane, for edges
+    Frame state           # one lane
+    Frame edge            # one lane more, for programs that run while another one does
     Frame wide            # CHUNK lanes
     int64_t n_registers
     int64_t n_wide
-
-cdef struct Epoch:        # what becomes of the instances of automata in the epoch at hand
-    int64_t mark          # of instances that go at its end; those who choose by history have several a tick
-    int64_t began         # the first of them
-    bint is_single        # has it one event only?
-    bint only_skip        # is the instance at hand gone already, to an event with an earlier history?
-    bint affected         # what became of the instance at hand
-    bint rebound
-    Buffer image          # an instance on its way into a pool
-    Buffer pending        # (state, words) of instances that appear at its end
-    Buffer dead           # (state, hash) of keys with instances that go at its end
-    Buffer crowded        # states to look for expired instances in
 
 cdef struct Lineage:      # contributors of instances and matches
     bint is_wanted
@@ -103,13 +83,19 @@ cdef struct Lineage:      # contributors of instances and matches
     int64_t n_shared      # nodes made of the batch before the first sequence that nobody reads
     int64_t n_left        # by the last sweep between two turns of matches
 
-cdef struct Automata:
-    int64_t n_states      # these arrays only grow
-    int64_t n_groups
-    int64_t n_ports
-    Pool* pools           # by state
-    Buffer* live          # by group: states that may have instances
-    PortPart* ports       # by port of a group
+cdef class Machine
+
+cdef class Operators:
+    # The operators of one kind, as a machine runs them. Each kind derives its own; what it does not say is as of a kind that holds nothing.
+    # Numbers are the kind's own. The other half of a kind, what the forest knows of it, is described in operators.py.
+    cdef place(self, Machine machine, object rows)  # the forest changed; `rows` are what the other half gave
+    cdef void reset(self) noexcept nogil            # a batch begins; the last one may have ended in the middle
+    cdef Status run(self, Machine machine, int64_t number) noexcept nogil  # one unit; MORE: again, when its matches are taken
+    cdef bint next_deadline(self, int64_t* tick) noexcept nogil  # the first tick at which something happens without events; False: never
+    cdef int64_t n_bytes(self) noexcept nogil       # of what is held
+    cdef int64_t n_batch_bytes(self) noexcept nogil # of what was computed for the last batch
+    cdef bint collect(self, int64_t slot_type, Buffer* found) noexcept nogil  # values of this type that are held; False when memory is out
+    cdef void visit_nodes(self, Machine machine, int64_t* place, bint move) noexcept nogil  # `visit` each node that is held
 
 cdef class Machine:
     cdef readonly object forest
@@ -124,16 +110,12 @@ cdef class Machine:
     cdef Column* columns
     cdef Computed* computed            # by column
     cdef HashPart* hashes
-    cdef Automata automata
-    cdef int64_t n_sequences
-    cdef Sequence* sequences
-    cdef list sequence_arrays          # what they point into
+    cdef readonly list operators       # by kind
+    cdef PyObject** of_kind            # the same, for those without the GIL
     # The batch at hand.
     cdef list bound                    # its arrays, kept alive while it runs
     cdef list owner_columns            # which rows are whose: by stream [(column, is it a double?)]
     cdef int64_t shard                 # of the rows that are this machine's
-    cdef Buffer own_rows               # of the stream at hand
-    cdef int64_t now                   # the last tick that was run
     cdef int64_t upto                  # the batch is all there is up to this tick
     cdef int64_t unit                  # the one at hand
     cdef public bint in_turns          # do matches come in turns, if there are many? Several machines would mix up their order
@@ -142,7 +124,6 @@ cdef class Machine:
     cdef Buffer filled                 # those with rows in this batch
     cdef Buffer taken                  # row handles that instances of this batch hold
     cdef Frames frames
-    cdef Epoch epoch
     cdef Lineage lineage
     # What the step at hand may take.
     cdef public int64_t room           # bytes
@@ -152,20 +133,34 @@ cdef class Machine:
     cdef int64_t work                  # programs since signals were looked at
     cdef int64_t n_text_bytes          # of the forest's strings, when the step began
     cdef int64_t held                  # bytes, as of the last step; -1: to be measured
-    cdef Status reason                 # why a test of a sequence could not be made
     cdef Fault fault
 
     cdef follow(self)
     cdef grow_arrays(self)
-    cdef place_pools(self)
-    cdef place_sequences(self)
-    cdef place_sequence(self, int64_t number)
+    cdef place_streams(self)
     cdef place_result(self, int64_t stream)
     cdef reserve_registers(self)
     cdef fail(self, Status status)
     cdef void begin_counting(self) noexcept
     cdef void end_counting(self) noexcept
     cdef void reset(self) noexcept nogil
+
+cdef void* enlarged(void* data, int64_t n_old, int64_t n_new, int64_t size) except NULL
+cdef void empty_result(Result* result) noexcept nogil
+cdef Status look_for_signals(Machine machine) noexcept nogil
+
+cdef inline Status count_work(Machine machine, int64_t n_programs) noexcept nogil:
+    # Every loop counts what it does, so that Ctrl-C and a deadline end any of them.
+    machine.work += n_programs
+    return look_for_signals(machine) if machine.work >= SIGNALS_AFTER else Status.FINE
+
+cdef inline void visit(int64_t* node, int64_t* place, bint move) noexcept nogil:
+    # Mark a node, or give it its new number. What is from before contributors were wanted has none.
+    if node[0] >= 0:
+        if move:
+            node[0] = place[node[0]]
+        else:
+            place[node[0]] = 0
 
 cdef inline const Instruction* code_of(Machine machine, int64_t program) noexcept nogil:
     return &machine.rows.code[machine.rows.program[program].first_instruction]

@@ -1,43 +1,20 @@
-"""A machine: the instances of a forest's states, the columns of the batch at hand, and the output of its operators.
+"""A machine: the columns of the batch at hand, what the operators of a forest hold, and what they give out.
 
-Here it takes over what was loaded and unloaded. What it does with a batch is in `batches.py` (columns), `groups.py` (the way
-through the automata) and `epochs.py` (single events). Several machines can run one forest in threads, each the rows whose key
+Here it takes over what was loaded and unloaded. What it does with a batch is in `batches.py` (columns) and `groups.py` (the way through
+the operators), what operators do in the modules of their kinds. Several machines can run one forest in threads, each the rows whose key
 is its own.
 """
 
 import cython
 import numpy as np
 import pyarrow as pa
+from cython.cimports.cpython.ref import PyObject
 from cython.cimports.keuka.kernel.allocation import release, room, set_room, was_refused
-from cython.cimports.keuka.kernel.buffers import copy_flags, copy_words, grow, push
-from cython.cimports.keuka.kernel.construction import has_first, next_deadline
-from cython.cimports.keuka.kernel.instances import HEADER, Entry, clear
+from cython.cimports.keuka.kernel.buffers import copy_flags, copy_words, grow
 from cython.cimports.keuka.kernel.lineage import count_nodes
-from cython.cimports.keuka.kernel.rows import (
-    BY_HISTORY,
-    OUTPUT,
-    PRIMITIVE,
-    SOURCE,
-    AbsenceRow,
-    ComponentRow,
-    FeedRow,
-    LevelRow,
-    StateRow,
-    TestRow,
-)
-from cython.cimports.keuka.kernel.stacks import (
-    EVENT_END,
-    EVENT_HEADER,
-    Bound,
-    PortRows,
-    Ring,
-    Sequence,
-    event_at,
-    free_sequence,
-    is_past,
-)
-from cython.cimports.keuka.kernel.system import pending_exception
-from cython.cimports.libc.stdint import INT64_MIN, int64_t, uint8_t, uint64_t
+from cython.cimports.keuka.kernel.rows import OUTPUT, SOURCE
+from cython.cimports.keuka.kernel.system import check_signals, pending_exception, seconds
+from cython.cimports.libc.stdint import int64_t, uint8_t
 from cython.cimports.libc.stdlib import calloc, free, realloc
 from cython.cimports.libc.string import memcpy, memset
 
@@ -57,12 +34,11 @@ class OutOfTime(Exception):
 UNLIMITED = 1 << 62  # bytes
 
 
-@cython.cfunc
-def enlarged(data: cython.p_void, n_old: int64_t, n_new: int64_t, size: int64_t) -> cython.p_void:
+def enlarged(data, n_old, n_new, size):
     """An array with more elements, the new ones all zero. When memory is out the old one stays."""
     grown: cython.pointer(cython.char) = cython.cast(cython.pointer(cython.char), realloc(data, (n_new + 1) * size))
     if grown == cython.NULL:
-        raise MemoryError("no memory for the automata")
+        raise MemoryError("no memory for the operators")
     memset(grown + n_old * size, 0, (n_new + 1 - n_old) * size)
     return grown
 
@@ -97,15 +73,48 @@ def free_result(result: cython.pointer(Result)) -> cython.void:
     memset(result, 0, cython.sizeof(Result))
 
 
+@cython.cclass
+class Operators:
+    """See machine.pxd."""
+
+    def place(self, machine, rows):
+        raise NotImplementedError
+
+    def reset(self):
+        pass
+
+    def run(self, machine, number):
+        return Status.FINE
+
+    def next_deadline(self, tick):
+        return False
+
+    def n_bytes(self):
+        return 0
+
+    def n_batch_bytes(self):
+        return 0
+
+    def collect(self, slot_type, found):
+        return True
+
+    def visit_nodes(self, machine, place, move):
+        pass
+
+
 @cython.final
 @cython.cclass
 class Machine:
     def __cinit__(self, forest: object):
+        kind: int64_t
         self.forest = forest
         self.strings = forest.strings
+        self.operators = [each.operators() for each in forest.kinds]
+        self.of_kind = cython.cast(cython.pointer(cython.pointer(PyObject)), enlarged(cython.NULL, 0, len(self.operators), 8))
+        for kind in range(len(self.operators)):
+            self.of_kind[kind] = cython.cast(cython.pointer(PyObject), self.operators[kind])
         self.version = -1
         self.owner_columns = []
-        self.now = INT64_MIN
         self.room = UNLIMITED
         self.deadline = float("inf")
         self.follow()
@@ -118,22 +127,8 @@ class Machine:
         for i in range(self.n_columns):
             free(self.computed[i].values.data)
             free(self.computed[i].flags.data)
-        for i in range(self.automata.n_states):
-            clear(cython.address(self.automata.pools[i]))
-        for i in range(self.n_sequences):
-            free_sequence(cython.address(self.sequences[i]))
-        free(self.sequences)
         for i in range(self.n_hashes):
             free(self.hashes[i].values.data)
-            free(self.hashes[i].sieve.counts)
-        for i in range(self.automata.n_groups):
-            free(self.automata.live[i].data)
-        for i in range(self.automata.n_ports):
-            free(self.automata.ports[i].fires.data)
-        free(self.epoch.image.data)
-        free(self.epoch.pending.data)
-        free(self.epoch.dead.data)
-        free(self.epoch.crowded.data)
         free(self.touched.data)
         free(self.filled.data)
         free(self.lineage.nodes.data)
@@ -144,14 +139,11 @@ class Machine:
         free(self.lineage.ranked.data)
         free(self.lineage.merged.data)
         free(self.taken.data)
-        free(self.own_rows.data)
         free(self.streams)
         free(self.columns)
         free(self.computed)
         free(self.hashes)
-        free(self.automata.pools)
-        free(self.automata.live)
-        free(self.automata.ports)
+        free(self.of_kind)
         free_frame(cython.address(self.frames.state))
         free_frame(cython.address(self.frames.edge))
         free_frame(cython.address(self.frames.wide))
@@ -167,8 +159,9 @@ class Machine:
         self.held = -1
         self.has_more = False
         self.grow_arrays()
-        self.place_pools()
-        self.place_sequences()
+        self.place_streams()
+        for kind, rows in zip(self.operators, self.rows.of_kind, strict=True):
+            cython.cast(Operators, kind).place(self, rows)
         self.reserve_registers()
         self.lineage.is_wanted = len(self.forest.tracking) > 0
         self.lineage.by_history = len(self.forest.ordering) > 0
@@ -188,7 +181,6 @@ class Machine:
         n_streams: int64_t = self.rows.n_streams
         n_columns: int64_t = self.rows.n_columns
         n_hashes: int64_t = self.rows.n_hashes
-        n_states: int64_t = self.rows.n_states
         memory: cython.p_void
         if n_streams > self.n_streams or self.streams == cython.NULL:
             memory = enlarged(self.streams, self.n_streams, n_streams, cython.sizeof(StreamPart))
@@ -204,68 +196,11 @@ class Machine:
             memory = enlarged(self.hashes, self.n_hashes, n_hashes, cython.sizeof(HashPart))
             self.hashes = cython.cast(cython.pointer(HashPart), memory)
             self.n_hashes = n_hashes
-        if n_states > self.automata.n_states or self.automata.pools == cython.NULL:
-            memory = enlarged(self.automata.pools, self.automata.n_states, n_states, cython.sizeof(Pool))
-            self.automata.pools = cython.cast(cython.pointer(Pool), memory)
-            self.automata.n_states = n_states
-        if self.rows.n_groups > self.automata.n_groups or self.automata.live == cython.NULL:
-            memory = enlarged(self.automata.live, self.automata.n_groups, self.rows.n_groups, cython.sizeof(Buffer))
-            self.automata.live = cython.cast(cython.pointer(Buffer), memory)
-            self.automata.n_groups = self.rows.n_groups
-        if self.rows.n_ports > self.automata.n_ports or self.automata.ports == cython.NULL:
-            memory = enlarged(self.automata.ports, self.automata.n_ports, self.rows.n_ports, cython.sizeof(PortPart))
-            self.automata.ports = cython.cast(cython.pointer(PortPart), memory)
-            self.automata.n_ports = self.rows.n_ports
 
     @cython.cfunc
-    def place_pools(self):
-        """Every state its pool, every operator its output; those of states that are gone are emptied."""
+    def place_streams(self):
+        """Every operator its output."""
         i: int64_t
-        g: int64_t
-        s: int64_t
-        c: int64_t
-        widest: int64_t = 1
-        row: cython.pointer(cython.const[StateRow])
-        pool: cython.pointer(Pool)
-        for i in range(self.automata.n_states):
-            row = cython.address(self.rows.state[i])
-            pool = cython.address(self.automata.pools[i])
-            pool.listed = False
-            pool.sieve = cython.NULL  # the array may have moved
-            if row.stream < 0:
-                clear(pool)
-                pool.serial = 0
-                continue
-            if pool.serial != row.serial:
-                clear(pool)
-                pool.serial = row.serial
-                pool.most_live = 0
-                pool.swept_at = self.now
-            pool.stream, pool.program, pool.n_slots = row.stream, row.program, row.n_slots
-            pool.n_keys, pool.window, pool.first_edge = row.n_keys, row.window, row.first_edge
-            pool.code = code_of(self, row.program)
-            pool.primitive = (row.reading & PRIMITIVE) != 0
-            pool.by_history = (row.reading & BY_HISTORY) != 0
-            pool.sieve = cython.address(self.hashes[row.hash].sieve)
-            pool.sieve.stale = True
-            pool.keys = cython.address(self.rows.key[row.first_key])
-            pool.slot_types = cython.address(self.rows.slot_type[row.first_slot])
-            pool.carries = False
-            for c in range(pool.n_slots):
-                pool.carries = pool.carries or pool.slot_types[c] == ROW_HANDLE
-            pool.width = HEADER + pool.n_slots + (pool.n_slots + 7) // 8
-            widest = max(widest, pool.width)
-        if not grow(cython.address(self.epoch.image), widest):
-            raise MemoryError("no memory for the automata")
-        for g in range(self.rows.n_groups):
-            self.automata.live[g].size = 0
-            for i in range(self.rows.group[g].first_state, self.rows.group[g].first_state + self.rows.group[g].n_states):
-                s = self.rows.group_state[i]
-                self.automata.pools[s].group = g
-                if self.automata.pools[s].n_live > 0:
-                    self.automata.pools[s].listed = True
-                    if not push(cython.address(self.automata.live[g]), s):
-                        raise MemoryError("no memory for the automata")
         for i in range(self.rows.n_streams):
             self.streams[i].view.number = i
             self.streams[i].view.is_source = self.rows.stream[i].kind == SOURCE
@@ -274,84 +209,10 @@ class Machine:
         self.reset()
 
     @cython.cfunc
-    def place_sequences(self):
-        """Every sequence its stacks; those of sequences that are gone are emptied."""
-        number: int64_t
-        n: int64_t = len(self.forest.sequences)
-        memory: cython.p_void
-        if n > self.n_sequences or self.sequences == cython.NULL:
-            memory = enlarged(self.sequences, self.n_sequences, n, cython.sizeof(Sequence))
-            self.sequences = cython.cast(cython.pointer(Sequence), memory)
-            self.n_sequences = n
-        for number in range(self.n_sequences):
-            arrays = self.forest.sequences[number]
-            if self.sequences[number].serial != 0 and (arrays is None or arrays.serial != self.sequences[number].serial):
-                free_sequence(cython.address(self.sequences[number]))
-            if arrays is not None:
-                if self.sequences[number].serial == 0:
-                    self.place_sequence(number)
-                self.sequences[number].is_read = arrays.is_read
-        self.sequence_arrays = list(self.forest.sequences)
-
-    @cython.cfunc
-    def place_sequence(self, number: int64_t):
-        """An array each for what runs of a new sequence, and pointers into what does not change."""
-        seq: cython.pointer(Sequence) = cython.address(self.sequences[number])
-        arrays = self.forest.sequences[number]
-        components: cython.const[ComponentRow][::1] = arrays.components
-        feeds: cython.const[FeedRow][::1] = arrays.feeds
-        levels: cython.const[LevelRow][::1] = arrays.levels
-        tests: cython.const[TestRow][::1] = arrays.tests
-        absences: cython.const[AbsenceRow][::1] = arrays.absences
-        words: cython.const[int64_t][::1]
-        i: int64_t
-        seq.components, seq.feeds = cython.address(components[0]), cython.address(feeds[0])
-        seq.levels, seq.tests, seq.absences = cython.address(levels[0]), cython.address(tests[0]), cython.address(absences[0])
-        words = arrays.feed_columns
-        seq.feed_columns = cython.address(words[0])
-        words = arrays.items
-        seq.items = cython.address(words[0])
-        words = arrays.ports
-        seq.ports = cython.address(words[0])
-        words = arrays.slot_types
-        seq.slot_types = cython.address(words[0])
-        seq.stream, seq.within, seq.settings, seq.n_alternatives = arrays.stream, arrays.within, arrays.settings, arrays.n_alternatives
-        seq.key_type, seq.key_is_double, seq.program, seq.n_items = arrays.key_type, arrays.key_type == 2, arrays.program, arrays.n_items
-        seq.n_components, seq.n_positive, seq.n_ports = arrays.n_components, arrays.n_positive, arrays.n_ports
-        seq.n_feeds, seq.n_slots = arrays.n_feeds, arrays.n_slots
-        seq.rings = cython.cast(cython.pointer(Ring), calloc(seq.n_components, cython.sizeof(Ring)))
-        seq.port_rows = cython.cast(cython.pointer(PortRows), calloc(seq.n_ports, cython.sizeof(PortRows)))
-        seq.shared = cython.cast(cython.pointer(int64_t), calloc(seq.n_components, 8))
-        seq.nothing = cython.cast(cython.pointer(int64_t), calloc(seq.n_components, 8))
-        seq.values = cython.cast(cython.pointer(int64_t), calloc(seq.n_slots + 1, 8))
-        seq.flags = cython.cast(cython.pointer(uint8_t), calloc(seq.n_slots + 1, 1))
-        seq.bound = cython.cast(cython.pointer(Bound), calloc(seq.n_components, cython.sizeof(Bound)))
-        seq.cursor = cython.cast(cython.pointer(int64_t), calloc(seq.n_positive, 8))
-        seq.low = cython.cast(cython.pointer(int64_t), calloc(seq.n_positive, 8))
-        seq.since = cython.cast(cython.pointer(int64_t), calloc(seq.n_positive, 8))
-        seq.alive = cython.cast(cython.pointer(uint64_t), calloc(seq.n_positive, 8))
-        seq.failed = cython.cast(cython.pointer(uint64_t), calloc(seq.n_positive, 8))
-        if (
-            seq.rings == cython.NULL or seq.port_rows == cython.NULL or seq.shared == cython.NULL or seq.nothing == cython.NULL
-            or seq.values == cython.NULL or seq.flags == cython.NULL or seq.bound == cython.NULL or seq.cursor == cython.NULL
-            or seq.low == cython.NULL or seq.since == cython.NULL or seq.alive == cython.NULL or seq.failed == cython.NULL
-        ):  # fmt: skip
-            free_sequence(seq)
-            raise MemoryError("no memory for a sequence")
-        seq.keys.width = 2 + seq.n_components
-        for i in range(seq.n_components):
-            seq.shared[i] = seq.nothing[i] = -1
-            seq.rings[i].n_slots = seq.components[i].n_slots
-            seq.rings[i].width = EVENT_HEADER + seq.rings[i].n_slots + (seq.rings[i].n_slots + 7) // 8
-        for i in range(seq.n_slots):
-            seq.carries = seq.carries or seq.slot_types[i] == ROW_HANDLE
-        seq.serial = arrays.serial
-
-    @cython.cfunc
     def place_result(self, stream: int64_t):
         """Buffers for the output of an operator. A number that is another operator's now begins without any.
 
-        A sequence reserves rows in all buffers at once and looks at the capacity of one, so none may be left of another operator.
+        Some reserve rows in all buffers at once and look at the capacity of one, so none may be left of another operator.
         """
         result: cython.pointer(Result) = cython.address(self.streams[stream].result)
         serial: int64_t = self.rows.stream[stream].serial if self.rows.stream[stream].kind == OUTPUT else 0
@@ -364,7 +225,7 @@ class Machine:
         result.columns = cython.cast(cython.pointer(Buffer), calloc(result.n_columns + 1, cython.sizeof(Buffer)))
         result.flags = cython.cast(cython.pointer(Flags), calloc(result.n_columns + 1, cython.sizeof(Flags)))
         if result.columns == cython.NULL or result.flags == cython.NULL:
-            raise MemoryError("no memory for the automata")
+            raise MemoryError("no memory for the operators")
         result.serial = serial
 
     @cython.cfunc
@@ -470,10 +331,10 @@ class Machine:
         return words, nodes, [copy_flags(cython.address(result.flags[c]), n) for c in range(result.n_columns)]
 
     def is_in_order(self, stream: int64_t) -> bool:
-        """Is the output of an operator in the order of end, and of start for equal ends? Sequences only keep the order of end."""
+        """Is the output of an operator in the order of end, and of start for equal ends, if its kind promises that?"""
         if not 0 <= stream < self.n_streams or self.rows.stream[stream].kind != OUTPUT:
             raise IndexError("there is no such output")
-        if stream in self.forest.combined:
+        if self.rows.stream[stream].any_start:
             return True
         starts: cython.pointer(int64_t) = self.streams[stream].result.starts.data
         ends: cython.pointer(int64_t) = self.streams[stream].result.ends.data
@@ -489,36 +350,27 @@ class Machine:
     def reset(self) -> cython.void:
         """Forget the output of the last batch, and give memory back after a burst."""
         i: int64_t
-        c: int64_t
         result: cython.pointer(Result)
         for i in range(self.filled.size):
             result = cython.address(self.streams[self.filled.data[i]].result)
             self.streams[self.filled.data[i]].view.n_rows = 0
             if result.ends.capacity > MANY_ROWS and 8 * result.ends.size < result.ends.capacity:
                 free_rows(result)
-            result.starts.size = result.ends.size = result.lineage.size = 0
-            for c in range(result.n_columns):
-                result.columns[c].size = 0
-                result.flags[c].size = 0
+            empty_result(result)
         self.touched.size = self.filled.size = 0
 
     # -- between batches -----------------------------------------------------------------------------------------------------------
 
-    def usage(self, state: int64_t) -> tuple:
-        """Of a state: live instances, the most there ever were, and bytes of memory."""
+    def usage(self, kind: int64_t, number: int64_t) -> tuple:
+        """Of a part of a query, as `Forest.parts_of` lists them: what it holds, the most there ever was, and bytes of memory."""
         self.follow()
-        if not 0 <= state < self.automata.n_states:
-            raise IndexError("there is no such state")
-        pool: cython.pointer(Pool) = cython.address(self.automata.pools[state])
-        return pool.n_live, pool.most_live, pool_bytes(pool)
+        return self.operators[kind].usage(number)
 
-    def sequence_usage(self, number: int64_t) -> tuple:
-        """Of a sequence: stacked events, the most there ever were, and bytes of memory."""
+    def kind(self, kind: int64_t):
+        """The operators of a kind, to be looked at or changed between batches."""
         self.follow()
-        if not 0 <= number < self.n_sequences or self.sequences[number].serial == 0:
-            raise IndexError("there is no such sequence")
-        seq: cython.pointer(Sequence) = cython.address(self.sequences[number])
-        return seq.n_events, seq.most_events, sequence_bytes(seq)
+        self.held = -1
+        return self.operators[kind]
 
     def result_usage(self, stream: int64_t) -> tuple:
         """Of an operator's output: the rows of the step at hand, and bytes of memory."""
@@ -528,23 +380,26 @@ class Machine:
         return result.ends.size, result_bytes(result)
 
     def has_work(self, now: int64_t) -> bool:
-        """Are there windows that are over at this tick, or stacked events that can be part of no match any more?"""
+        """Does something happen up to this tick without events? Matches may be due, or something that is held be of no use any more."""
         self.follow()
-        i: int64_t
-        c: int64_t
-        kept_for: int64_t
-        seq: cython.pointer(Sequence)
-        ring: cython.pointer(Ring)
-        for i in range(self.n_sequences):
-            seq = cython.address(self.sequences[i])
-            if seq.serial != 0 and has_first(seq) and next_deadline(seq) <= now:
+        tick: int64_t = 0
+        for kind in self.operators:
+            if cython.cast(Operators, kind).next_deadline(cython.address(tick)) and tick <= now:
                 return True
-            for c in range(seq.n_components):
-                ring = seq.rings + c
-                kept_for = seq.components[c].kept_for
-                if ring.tail < ring.head and is_past(event_at(ring, ring.tail)[EVENT_END], now, kept_for):
-                    return True
         return False
+
+    def live_slots(self, slot_type: int64_t) -> "np.ndarray":
+        """All values of this type that operators hold, nulls left out."""
+        self.follow()
+        found: Buffer = Buffer(data=cython.NULL, size=0, capacity=0)
+        enough: cython.bint = True
+        for kind in self.operators:
+            enough = enough and cython.cast(Operators, kind).collect(slot_type, cython.address(found))
+        values = copy_words(cython.address(found), found.size)
+        free(found.data)
+        if not enough:
+            raise MemoryError("no memory to look through what operators hold")
+        return values
 
     @property
     def n_nodes(self) -> int:
@@ -555,11 +410,8 @@ class Machine:
         """Memory held by instances and contributors; strings are the forest's."""
         self.follow()
         total: int64_t = (self.lineage.nodes.capacity + self.lineage.times.capacity) * 8
-        i: int64_t
-        for i in range(self.automata.n_states):
-            total += pool_bytes(cython.address(self.automata.pools[i]))
-        for i in range(self.n_sequences):
-            total += sequence_bytes(cython.address(self.sequences[i]))
+        for kind in self.operators:
+            total += cython.cast(Operators, kind).n_bytes()
         return total
 
     @property
@@ -573,10 +425,9 @@ class Machine:
             return self.held
         i: int64_t
         n_words: int64_t = (
-            self.epoch.image.capacity + self.epoch.pending.capacity + self.epoch.dead.capacity + self.epoch.crowded.capacity
-            + self.touched.capacity + self.filled.capacity + self.lineage.stack.capacity + self.lineage.histories.capacity
+            self.touched.capacity + self.filled.capacity + self.lineage.stack.capacity + self.lineage.histories.capacity
             + self.lineage.history_ends.capacity + self.lineage.ranked.capacity + self.lineage.merged.capacity
-            + self.taken.capacity + self.own_rows.capacity
+            + self.taken.capacity
         )  # fmt: skip
         total: int64_t = 8 * n_words + self.n_bytes
         for i in range(self.n_streams):
@@ -584,13 +435,9 @@ class Machine:
         for i in range(self.n_columns):
             total += 8 * self.computed[i].values.capacity + self.computed[i].flags.capacity
         for i in range(self.n_hashes):
-            total += 8 * self.hashes[i].values.capacity + self.hashes[i].sieve.n_cells
-        for i in range(self.automata.n_groups):
-            total += 8 * self.automata.live[i].capacity
-        for i in range(self.automata.n_ports):
-            total += self.automata.ports[i].fires.capacity
-        for i in range(self.n_sequences):
-            total += row_bytes(cython.address(self.sequences[i]))
+            total += 8 * self.hashes[i].values.capacity
+        for kind in self.operators:
+            total += cython.cast(Operators, kind).n_batch_bytes()
         self.held = total
         return total
 
@@ -631,30 +478,23 @@ def result_bytes(result: cython.pointer(Result)) -> int64_t:
     return total
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
-def pool_bytes(pool: cython.pointer(Pool)) -> int64_t:
-    return pool.capacity * 8 + pool.n_entries * cython.sizeof(Entry)
+def empty_result(result):
+    """Forget the rows of an output, not their memory."""
+    c: int64_t
+    result.starts.size = result.ends.size = result.lineage.size = 0
+    for c in range(result.n_columns):
+        result.columns[c].size = 0
+        result.flags[c].size = 0
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
-def sequence_bytes(seq: cython.pointer(Sequence)) -> int64_t:
-    """Its stacks, and their keys."""
-    i: int64_t
-    total: int64_t = 8 * (seq.keys.n_entries * seq.keys.width + seq.waiting.firsts.capacity + seq.arrived.firsts.capacity)
-    for i in range(seq.n_components if seq.serial != 0 else 0):
-        if seq.rings[i].data != cython.NULL:
-            total += (seq.rings[i].mask + 1) * seq.rings[i].width * 8
-    return total
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def row_bytes(seq: cython.pointer(Sequence)) -> int64_t:
-    """The rows of the last batch that a sequence looked at."""
-    i: int64_t
-    total: int64_t = seq.masks.capacity
-    for i in range(seq.n_ports if seq.serial != 0 else 0):
-        total += seq.port_rows[i].rows.capacity + seq.port_rows[i].masks.capacity
-    return 8 * total
+def look_for_signals(machine):
+    machine.work = 0
+    if machine.stop:
+        machine.stop = False
+        return Status.INTERRUPTED
+    if seconds() > machine.deadline:
+        return Status.OUT_OF_TIME
+    with cython.gil:
+        if check_signals() != 0:
+            return Status.INTERRUPTED
+    return Status.FINE

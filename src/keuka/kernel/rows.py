@@ -6,17 +6,15 @@
 import cython
 import numpy as np
 from cython.cimports.libc.stdint import int64_t
-from cython.cimports.libc.string import memset
 
 
-def describe() -> dict:
-    """By kind of row: its fields. Cython makes a dict of a struct, in the order of its fields."""
-    rows: Description
-    memset(cython.address(rows), 0, cython.sizeof(Description))
-    return rows
+def dtypes(description: dict) -> dict:
+    """By kind of row its dtype, from a struct with one row of each kind: Cython makes a dict of it, in the order of its fields."""
+    return {kind: np.dtype([(name, np.int32 if kind == "code" else np.int64) for name in row]) for kind, row in description.items()}
 
 
-DTYPES = {kind: np.dtype([(name, np.int32 if kind == "code" else np.int64) for name in fields]) for kind, fields in describe().items()}
+description = cython.declare(Description)
+DTYPES = dtypes(description)
 
 
 @cython.final
@@ -25,25 +23,19 @@ class Rows:
     def __cinit__(self, forest):
         n_streams: int64_t = forest.stream.size
         self.version = forest.version
-        self.n_streams, self.n_columns, self.n_hashes, self.n_states = n_streams, forest.column.size, forest.hash.size, forest.state.size
+        self.n_streams, self.n_columns, self.n_hashes = n_streams, forest.column.size, forest.hash.size
         self.stream, self.column, self.hash, self.hash_key = [a.rows for a in (forest.stream, forest.column, forest.hash, forest.hash_key)]
         self.program, self.code, self.operand = forest.program.rows, forest.code.rows, forest.operand.rows
         self.constant, self.set, self.set_value = forest.constant.rows, forest.set.rows, forest.set_value.rows
-        self.state, self.key, self.slot_type = forest.state.rows, forest.key.rows, forest.slot_type.rows
-        self.edge, self.start = forest.edge.rows, forest.start.rows
-        groups, ports, states, starts = forest.group_arrays()
-        self.group, self.group_port, self.group_state, self.group_start = groups, ports, states, starts
-        self.n_groups, self.n_ports = len(groups) - 1, len(ports) - 1
-        self.port_group = np.append(np.repeat(np.arange(self.n_groups), groups["n_ports"][: self.n_groups]), 0)
         units = forest.unit_array()
         self.unit, self.n_units = units, len(units) - 1
+        self.of_kind = [kind.rows() for kind in forest.kinds]
         column, hashes = forest.column.rows[: self.n_columns], np.flatnonzero(forest.hash.rows["stream"][: self.n_hashes] >= 0)
         given = np.flatnonzero((column["stream"] >= 0) & (column["program"] < 0))
         derived = np.flatnonzero((column["stream"] >= 0) & (column["program"] >= 0))
         self.given_first, self.given_column = by_stream(given, column["stream"][given], n_streams)
         self.derived_first, self.derived_column = by_stream(derived, column["stream"][derived], n_streams)
         self.hash_first, self.hash_of = by_stream(hashes, forest.hash.rows["stream"][hashes], n_streams)
-        self.port_first, self.port_of = by_stream(np.arange(self.n_ports), ports[: self.n_ports], n_streams)
         programs = forest.program.rows[: forest.program.size]
         self.n_registers = programs["n_registers"][programs["first_instruction"] >= 0].max(initial=1)
         self.n_wide = programs["n_registers"][column["program"][derived]].max(initial=1)

@@ -7,7 +7,7 @@ window begins the search instead.
 
 import cython
 from cython.cimports.keuka.kernel.batches import take_result
-from cython.cimports.keuka.kernel.buffers import grow, push
+from cython.cimports.keuka.kernel.buffers import Buffer, grow, push
 from cython.cimports.keuka.kernel.bytecode import Column, canonical_double
 from cython.cimports.keuka.kernel.construction import (
     begin_by_deadline,
@@ -18,11 +18,11 @@ from cython.cimports.keuka.kernel.construction import (
     search,
 )
 from cython.cimports.keuka.kernel.lineage import leaf_node
-from cython.cimports.keuka.kernel.machine import AHEAD, LARGE, ROW_HANDLE, Machine, Status, View
-from cython.cimports.keuka.kernel.rows import ComponentRow, FeedRow
+from cython.cimports.keuka.kernel.machine import AHEAD, LARGE, ROW_HANDLE, Machine, Operators, Status, View, enlarged, visit
 from cython.cimports.keuka.kernel.stacks import (
     EVENT_END,
     EVENT_HEADER,
+    EVENT_KEY,
     EVENT_NODE,
     EVENT_START,
     EVENT_TAG,
@@ -31,24 +31,273 @@ from cython.cimports.keuka.kernel.stacks import (
     UNKNOWN,
     WAITS,
     WITHOUT_KEY,
+    AbsenceRow,
+    Bound,
+    ComponentRow,
+    FeedRow,
+    LevelRow,
     PortRows,
     Ring,
     Sequence,
+    TestRow,
+    copy_stacked,
     drop_event,
     drop_old,
+    drop_stacked,
     event_at,
     find_key,
+    free_sequence,
+    is_dropped,
     is_past,
     new_event,
     prune,
+    put_stacked,
     shrink_queue,
     shrink_ring,
     tidy_keys,
     top_before,
 )
 from cython.cimports.keuka.kernel.system import highest_bit, prefetch
-from cython.cimports.libc.stdint import int64_t, uint8_t, uint64_t
+from cython.cimports.libc.stdint import INT64_MAX, int64_t, uint8_t, uint64_t
+from cython.cimports.libc.stdlib import calloc, free
 from cython.cimports.libc.string import memset
+
+
+@cython.final
+@cython.cclass
+class Sequences(Operators):
+    def __dealloc__(self):
+        number: int64_t
+        for number in range(self.n):
+            free_sequence(cython.address(self.sequences[number]))
+        free(self.sequences)
+
+    @cython.cfunc
+    def place(self, machine: Machine, rows):
+        """Every sequence its stacks; those of sequences that are gone are emptied."""
+        number: int64_t
+        n: int64_t = len(rows)
+        self.arrays = rows
+        if n > self.n or self.sequences == cython.NULL:
+            self.sequences = cython.cast(cython.pointer(Sequence), enlarged(self.sequences, self.n, n, cython.sizeof(Sequence)))
+            self.n = n
+        for number in range(n):
+            arrays = rows[number]
+            if self.sequences[number].serial != 0 and (arrays is None or arrays.serial != self.sequences[number].serial):
+                free_sequence(cython.address(self.sequences[number]))
+            if arrays is not None:
+                if self.sequences[number].serial == 0:
+                    self.place_one(number)
+                self.sequences[number].is_read = arrays.is_read
+
+    def place_one(self, number):
+        """An array each for what runs of a new sequence, and pointers into what does not change."""
+        seq: cython.pointer(Sequence) = cython.address(self.sequences[number])
+        arrays = self.arrays[number]
+        components: cython.const[ComponentRow][::1] = arrays.components
+        feeds: cython.const[FeedRow][::1] = arrays.feeds
+        levels: cython.const[LevelRow][::1] = arrays.levels
+        tests: cython.const[TestRow][::1] = arrays.tests
+        absences: cython.const[AbsenceRow][::1] = arrays.absences
+        words: cython.const[int64_t][::1]
+        i: int64_t
+        seq.components, seq.feeds = cython.address(components[0]), cython.address(feeds[0])
+        seq.levels, seq.tests, seq.absences = cython.address(levels[0]), cython.address(tests[0]), cython.address(absences[0])
+        words = arrays.feed_columns
+        seq.feed_columns = cython.address(words[0])
+        words = arrays.items
+        seq.items = cython.address(words[0])
+        words = arrays.ports
+        seq.ports = cython.address(words[0])
+        words = arrays.slot_types
+        seq.slot_types = cython.address(words[0])
+        seq.stream, seq.within, seq.settings, seq.n_alternatives = arrays.stream, arrays.within, arrays.settings, arrays.n_alternatives
+        seq.key_type, seq.key_is_double, seq.program, seq.n_items = arrays.key_type, arrays.key_type == 2, arrays.program, arrays.n_items
+        seq.n_components, seq.n_positive, seq.n_ports = arrays.n_components, arrays.n_positive, arrays.n_ports
+        seq.n_feeds, seq.n_slots = arrays.n_feeds, arrays.n_slots
+        seq.rings = cython.cast(cython.pointer(Ring), calloc(seq.n_components, cython.sizeof(Ring)))
+        seq.port_rows = cython.cast(cython.pointer(PortRows), calloc(seq.n_ports, cython.sizeof(PortRows)))
+        seq.shared = cython.cast(cython.pointer(int64_t), calloc(seq.n_components, 8))
+        seq.nothing = cython.cast(cython.pointer(int64_t), calloc(seq.n_components, 8))
+        seq.values = cython.cast(cython.pointer(int64_t), calloc(seq.n_slots + 1, 8))
+        seq.flags = cython.cast(cython.pointer(uint8_t), calloc(seq.n_slots + 1, 1))
+        seq.bound = cython.cast(cython.pointer(Bound), calloc(seq.n_components, cython.sizeof(Bound)))
+        seq.cursor = cython.cast(cython.pointer(int64_t), calloc(seq.n_positive, 8))
+        seq.low = cython.cast(cython.pointer(int64_t), calloc(seq.n_positive, 8))
+        seq.since = cython.cast(cython.pointer(int64_t), calloc(seq.n_positive, 8))
+        seq.alive = cython.cast(cython.pointer(uint64_t), calloc(seq.n_positive, 8))
+        seq.failed = cython.cast(cython.pointer(uint64_t), calloc(seq.n_positive, 8))
+        if (
+            seq.rings == cython.NULL or seq.port_rows == cython.NULL or seq.shared == cython.NULL or seq.nothing == cython.NULL
+            or seq.values == cython.NULL or seq.flags == cython.NULL or seq.bound == cython.NULL or seq.cursor == cython.NULL
+            or seq.low == cython.NULL or seq.since == cython.NULL or seq.alive == cython.NULL or seq.failed == cython.NULL
+        ):  # fmt: skip
+            free_sequence(seq)
+            raise MemoryError("no memory for a sequence")
+        seq.keys.width = 2 + seq.n_components
+        for i in range(seq.n_components):
+            seq.shared[i] = seq.nothing[i] = -1
+            seq.rings[i].n_slots = seq.components[i].n_slots
+            seq.rings[i].width = EVENT_HEADER + seq.rings[i].n_slots + (seq.rings[i].n_slots + 7) // 8
+        for i in range(seq.n_slots):
+            seq.carries = seq.carries or seq.slot_types[i] == ROW_HANDLE
+        seq.serial = arrays.serial
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def reset(self) -> cython.void:
+        number: int64_t
+        for number in range(self.n):
+            self.sequences[number].is_open = self.sequences[number].is_searching = False
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def run(self, machine: Machine, number: int64_t) -> Status:
+        return run_sequence(machine, cython.address(self.sequences[number]))
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def next_deadline(self, tick: cython.pointer(int64_t)) -> cython.bint:
+        """The end of a window that completes matches, or the tick from which on a stacked event can be part of no match."""
+        number: int64_t
+        c: int64_t
+        end: int64_t
+        kept_for: int64_t
+        some: cython.bint = False
+        seq: cython.pointer(Sequence)
+        ring: cython.pointer(Ring)
+        tick[0] = INT64_MAX
+        for number in range(self.n):
+            seq = cython.address(self.sequences[number])
+            if seq.serial != 0 and has_first(seq):
+                tick[0] = min(tick[0], next_deadline(seq))
+                some = True
+            for c in range(seq.n_components):
+                ring = seq.rings + c
+                kept_for = seq.components[c].kept_for
+                if ring.tail < ring.head and kept_for != INT64_MAX:
+                    end = event_at(ring, ring.tail)[EVENT_END]
+                    if end < 0 or kept_for <= INT64_MAX - end:
+                        tick[0] = min(tick[0], end + kept_for)
+                        some = True
+        return some
+
+    # -- between batches -----------------------------------------------------------------------------------------------------------
+
+    def at(self, number):
+        if not 0 <= number < self.n or self.sequences[number].serial == 0:
+            raise IndexError("there is no such sequence")
+        return cython.address(self.sequences[number])
+
+    def usage(self, number: int64_t) -> tuple:
+        """Stacked events, the most there ever were, and bytes of memory."""
+        seq: cython.pointer(Sequence) = self.at(number)
+        return seq.n_events, seq.most_events, stack_bytes(seq)
+
+    def stacked(self, number: int64_t, keys=None) -> list:
+        """By component: the stacked events, rows of words (`stacks.pxd`); all, or those with one of the keys."""
+        return copy_stacked(self.at(number), keys)
+
+    def put_stacked(self, number: int64_t, arriving: list) -> None:
+        put_stacked(self.at(number), arriving)
+
+    def drop_stacked(self, number: int64_t, keys=None) -> None:
+        drop_stacked(self.at(number), keys)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def n_bytes(self) -> int64_t:
+        total: int64_t = 0
+        number: int64_t
+        for number in range(self.n):
+            total += stack_bytes(cython.address(self.sequences[number]))
+        return total
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def n_batch_bytes(self) -> int64_t:
+        """The rows of the last batch that sequences looked at."""
+        total: int64_t = 0
+        number: int64_t
+        p: int64_t
+        seq: cython.pointer(Sequence)
+        for number in range(self.n):
+            seq = cython.address(self.sequences[number])
+            total += seq.masks.capacity
+            for p in range(seq.n_ports):
+                total += seq.port_rows[p].rows.capacity + seq.port_rows[p].masks.capacity
+        return 8 * total
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def collect(self, slot_type: int64_t, found: cython.pointer(Buffer)) -> cython.bint:
+        """Values of slots, and keys."""
+        seq: cython.pointer(Sequence)
+        ring: cython.pointer(Ring)
+        words: cython.pointer(int64_t)
+        row: cython.pointer(cython.const[ComponentRow])
+        flags: cython.pointer(uint8_t)
+        number: int64_t
+        component: int64_t
+        event: int64_t
+        i: int64_t
+        for number in range(self.n):
+            seq = cython.address(self.sequences[number])
+            for component in range(seq.n_components):
+                ring = seq.rings + component
+                row = seq.components + component
+                for event in range(ring.tail, ring.head):
+                    words = event_at(ring, event)
+                    if is_dropped(words):
+                        continue
+                    if row.is_keyed and seq.key_type == slot_type and not words[EVENT_TAG] & WITHOUT_KEY:
+                        if not push(found, words[EVENT_KEY]):
+                            return False
+                    flags = cython.cast(cython.pointer(uint8_t), words + EVENT_HEADER + ring.n_slots)
+                    for i in range(ring.n_slots):
+                        if seq.slot_types[row.first_slot + i] == slot_type and flags[i] == 0:
+                            if not push(found, words[EVENT_HEADER + i]):
+                                return False
+        return True
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def visit_nodes(self, machine: Machine, place: cython.pointer(int64_t), move: cython.bint) -> cython.void:
+        """Those of stacked events. Where a search stopped after a match, the events of that match are bound, and it goes on with them."""
+        seq: cython.pointer(Sequence)
+        words: cython.pointer(int64_t)
+        number: int64_t
+        i: int64_t
+        event: int64_t
+        for number in range(self.n):
+            seq = cython.address(self.sequences[number])
+            for i in range(seq.n_components):
+                for event in range(seq.rings[i].tail, seq.rings[i].head):
+                    words = event_at(seq.rings + i, event)
+                    if not is_dropped(words):
+                        visit(words + EVENT_NODE, place, move)
+                if machine.has_more and seq.is_searching and not seq.components[i].is_negated:
+                    visit(cython.address(seq.bound[i].node), place, move)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def stack_bytes(seq: cython.pointer(Sequence)) -> int64_t:
+    """The stacks, and their keys."""
+    i: int64_t
+    total: int64_t = 8 * (seq.keys.n_entries * seq.keys.width + seq.waiting.firsts.capacity + seq.arrived.firsts.capacity)
+    for i in range(seq.n_components):
+        if seq.rings[i].data != cython.NULL:
+            total += (seq.rings[i].mask + 1) * seq.rings[i].width * 8
+    return total
 
 
 @cython.cfunc

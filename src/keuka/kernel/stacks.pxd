@@ -1,10 +1,57 @@
 # Sequences of all combinations while they run. What a sequence has stacked is in a ring for each component, and
-# by key it is known where each stack ends. The static arrays are described in rows.pxd.
+# by key it is known where each stack ends.
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint64_t
 
 from keuka.kernel.buffers cimport Buffer
 from keuka.kernel.hashing cimport HASH_SEED, mix
-from keuka.kernel.rows cimport AbsenceRow, ComponentRow, FeedRow, LevelRow, TestRow
+from keuka.kernel.machine cimport Status
+
+# The static arrays: each sequence has its own.
+cdef struct ComponentRow:
+    int64_t is_negated
+    int64_t is_keyed      # 2: no other positive component has the key, so that an event without one can be part of matches
+    int64_t first_only
+    int64_t negated_before   # component; -1: none
+    int64_t positive_before
+    int64_t first_slot
+    int64_t n_slots
+    int64_t kept_for      # ticks; INT64_MAX: for ever
+
+cdef struct FeedRow:      # a stream as a component reads it
+    int64_t stream
+    int64_t port
+    int64_t gate          # column; -1: none
+    int64_t key           # column; -1: none
+    int64_t hash
+    int64_t first_column  # in feed_columns
+    int64_t tag
+    int64_t is_primitive
+    int64_t component
+
+cdef struct LevelRow:
+    int64_t component
+    int64_t first_test
+    int64_t n_tests
+    int64_t first_absence
+    int64_t n_absences
+
+cdef struct TestRow:
+    int64_t program
+    int64_t alternative   # -1: every one
+
+cdef struct AbsenceRow:
+    int64_t component
+    int64_t scope
+    int64_t alternative   # -1: every one
+    int64_t program       # -1: none
+    int64_t bounds        # does it only limit how far back the search of its level goes?
+
+cdef struct Description:  # one row of each kind, so that Python can read the names of their fields
+    ComponentRow component
+    FeedRow feed
+    LevelRow level
+    TestRow test
+    AbsenceRow absence
 
 # Words of a stacked event: header, then its slots, then one flag byte per slot. Events are numbered along their ring.
 cpdef enum:
@@ -129,6 +176,7 @@ cdef struct Sequence:
     int64_t* since        # by level: the smallest start so far
     uint64_t* failed      # by level: those of them in which something could not be calculated
     int64_t fault_program
+    Status reason         # why a condition could not be tested
     bint is_searching
     bint by_deadline      # is it the end of a window that completes matches?
     int64_t level
@@ -167,6 +215,12 @@ cdef void clear_sequence(Sequence* seq) noexcept nogil
 cdef void prune(Sequence* seq, int64_t now) noexcept nogil
 cdef bint place_event(Sequence* seq, int64_t component, const int64_t* words) noexcept nogil
 cdef void free_sequence(Sequence* seq) noexcept nogil
+cdef int64_t* tops_of(Sequence* seq, int64_t key, bint is_null) noexcept
+cdef list copy_stacked(Sequence* seq, keys)
+cdef put_stacked(Sequence* seq, list arriving)
+cdef stack_again(Sequence* seq, list events)
+cdef clear_stacks(Sequence* seq)
+cdef drop_stacked(Sequence* seq, keys)
 
 cdef inline int64_t* event_at(const Ring* ring, int64_t number) noexcept nogil:
     return ring.data + (number & ring.mask) * ring.width

@@ -6,12 +6,19 @@ kernel; so first events whose windows will end stand in queues of their own.
 """
 
 import cython
+import numpy as np
 from cython.cimports.keuka.kernel.allocation import reallocate, release, zeroed
-from cython.cimports.keuka.kernel.buffers import push, shrink
-from cython.cimports.keuka.kernel.rows import ComponentRow
+from cython.cimports.keuka.kernel.buffers import Buffer, push, shrink
+from cython.cimports.keuka.kernel.bytecode import canonical_double
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.stdlib import free
 from cython.cimports.libc.string import memcpy, memmove, memset
+
+from keuka.kernel.rows import dtypes
+
+description = cython.declare(Description)
+DTYPES = dtypes(description)
+MANY_PLACES = cython.declare(int64_t, 1024)  # of stacked events, below which gaps among them do not matter
 
 
 @cython.cfunc
@@ -340,3 +347,128 @@ def free_sequence(seq: cython.pointer(Sequence)) -> cython.void:
     free(seq.alive)
     free(seq.failed)
     memset(seq, 0, cython.sizeof(Sequence))
+
+
+# -- between batches: stacked events as rows of words ----------------------------------------------------------------------------
+
+
+def tops_of(seq, key, is_null):
+    if is_null:
+        return find_key(cython.address(seq.keys), 1, 0)
+    if seq.key_is_double:
+        key = canonical_double(key)
+    return find_key(cython.address(seq.keys), hash_of(key), key)
+
+
+def copy_stacked(seq, keys):
+    """By component: its stacked events in the order of time, one row of words each.
+
+    `keys`: only those with one of these, given as (value, is it null?), or None. Then every component must have the key.
+    """
+    ring: cython.pointer(Ring)
+    tops: cython.pointer(int64_t)
+    component: int64_t
+    event: int64_t
+    i: int64_t
+    numbers: Buffer = Buffer(data=cython.NULL, size=0, capacity=0)
+    enough: cython.bint = True
+    found = []
+    for component in range(seq.n_components):
+        ring = seq.rings + component
+        numbers.size = 0
+        if keys is None:
+            for event in range(ring.tail, ring.head):
+                enough = enough and (is_dropped(event_at(ring, event)) or push(cython.address(numbers), event))
+        else:
+            for key, is_null in keys:
+                tops = tops_of(seq, key, is_null)
+                event = -1 if tops == cython.NULL else tops[component]
+                while event >= ring.tail and not is_dropped(event_at(ring, event)):
+                    enough = enough and push(cython.address(numbers), event)
+                    event = event_at(ring, event)[EVENT_BELOW]
+        rows: int64_t[:, ::1] = np.empty((numbers.size + 1, ring.width), np.int64)
+        for i in range(numbers.size):
+            memcpy(cython.address(rows[i, 0]), event_at(ring, numbers.data[i]), ring.width * 8)
+        found.append(np.asarray(rows)[: numbers.size])
+    free(numbers.data)
+    if not enough:
+        raise MemoryError("no memory for the events of a sequence")
+    if keys is None:
+        return [in_order(each) for each in found]
+    return [in_order(each[::-1]) for each in found]
+
+
+def in_order(rows):
+    """By end. Numbers follow the order of time within a key, not over all of them."""
+    return rows[np.argsort(rows[:, EVENT_END], kind="stable")]
+
+
+def put_stacked(seq, arriving):
+    """Add events: by component, rows of words as `copy_stacked` gives them.
+
+    Those of one key are linked in the order of time. So what is there of the same keys, or everything if a component has no key, is
+    stacked again together with them.
+    """
+    component: int64_t
+    if len(arriving) != seq.n_components:
+        raise ValueError("events of another sequence")
+    keys = set()
+    is_keyed: cython.bint = True
+    for component in range(seq.n_components):
+        if len(arriving[component]) > 0 and arriving[component].shape[1] != seq.rings[component].width:
+            raise ValueError("events of another sequence")
+        is_keyed = is_keyed and seq.components[component].is_keyed != 0
+        are_null = arriving[component][:, EVENT_TAG] & WITHOUT_KEY != 0
+        keys.update(zip(arriving[component][:, EVENT_KEY].tolist(), are_null.tolist(), strict=True))
+    there = copy_stacked(seq, sorted(keys) if is_keyed else None)
+    drop_stacked(seq, sorted(keys) if is_keyed else None)
+    stack_again(seq, [np.concatenate(pair) for pair in zip(there, arriving, strict=True)])
+
+
+def stack_again(seq, events):
+    """Stack events in the order of time, and at one time those of later components first, as they were stacked."""
+    rows: cython.const[int64_t][:, ::1]
+    component: int64_t
+    i: int64_t
+    ends = np.concatenate([each[:, EVENT_END] for each in events])
+    components = np.repeat(np.arange(len(events)), [len(each) for each in events])
+    places = np.concatenate([np.arange(len(each)) for each in events])
+    for i in np.lexsort((places, -components, ends)):
+        component = components[i]
+        rows = events[component]
+        if not place_event(seq, component, cython.address(rows[places[i], 0])):
+            raise MemoryError("no memory for the events of a sequence")
+
+
+def clear_stacks(seq):
+    clear_sequence(seq)
+    if not tidy_keys(cython.address(seq.keys), seq.rings, seq.n_components):
+        raise MemoryError("no memory for the events of a sequence")
+
+
+def drop_stacked(seq, keys):
+    """Forget all stacked events, or those with one of the keys, given as `copy_stacked` takes them."""
+    tops: cython.pointer(int64_t)
+    component: int64_t
+    event: int64_t
+    below: int64_t
+    if keys is None:
+        clear_stacks(seq)
+        return
+    for key, is_null in keys:
+        tops = tops_of(seq, key, is_null)
+        for component in range(seq.n_components if tops != cython.NULL else 0):
+            event = tops[component]
+            while event >= seq.rings[component].tail and not is_dropped(event_at(seq.rings + component, event)):
+                below = event_at(seq.rings + component, event)[EVENT_BELOW]
+                drop_event(seq, component, event)
+                event = below
+            tops[component] = -1
+    # Places of dropped events are free when older events are gone. Where most places are such, all events are stacked again.
+    n_places: int64_t = 0
+    for component in range(seq.n_components):
+        n_places += seq.rings[component].head - seq.rings[component].tail
+    if n_places > 2 * seq.n_events + MANY_PLACES:
+        events = copy_stacked(seq, None)
+        clear_stacks(seq)
+        stack_again(seq, events)

@@ -29,7 +29,7 @@ from keuka.events.frontiers import BEGINNING
 from keuka.events.matches import result_schema
 from keuka.events.order import EventBatch
 from keuka.events.sources import OpenStream
-from keuka.kernel import batches, groups, lineage, upkeep
+from keuka.kernel import batches, groups, lineage
 from keuka.kernel.arrow import Words, match_batch
 from keuka.kernel.forest import Forest
 from keuka.kernel.loading import load
@@ -216,9 +216,7 @@ class Runner:
         return tuple([column for _, column in self.forest.source_columns(stream) if own.root(column) != column])
 
     def usage(self, query: str) -> Usage:
-        states, sequences = self.forest.states_of(query), self.forest.sequences_of(query)
-        used = [machine.usage(state) for machine in self.machines for state in states]
-        used += [machine.sequence_usage(number) for machine in self.machines for number in sequences]
+        used = [machine.usage(*part) for machine in self.machines for part in self.forest.parts_of(query)]
         return Usage(sum([u[0] for u in used]), sum([u[1] for u in used]), sum([u[2] for u in used]))
 
     def usage_of_step(self, query: str) -> Usage:
@@ -234,10 +232,9 @@ class Runner:
     def usage_by_name(self, query: str) -> dict[str, Usage]:
         """What the parts of a query hold, the results of the step at hand included: by the names under which they are published."""
         by_name: dict[str, Usage] = {}
-        for stream, states, sequences in self.forest.operators_of(query):
+        for stream, parts in self.forest.operators_of(query):
             name = self.forest.names[stream].partition("#")[0]
-            used = [machine.usage(state) for machine in self.machines for state in states]
-            used += [machine.sequence_usage(number) for machine in self.machines for number in sequences]
+            used = [machine.usage(*part) for machine in self.machines for part in parts]
             results = [machine.result_usage(stream) for machine in self.machines]
             before = by_name.get(name, Usage(0, 0, 0))
             by_name[name] = Usage(
@@ -274,8 +271,8 @@ class Runner:
 
     def has_work(self, upto: int) -> bool:
         """Is there something to be done up to a tick without events: matches that come by themselves, events to be forgotten?"""
-        # Only sequences have such, and the beginning of time is before all of it.
-        return bool(self.forest.combined) and upto >= BEGINNING and any(machine.has_work(upto) for machine in self.machines)
+        # The beginning of time is before all of it.
+        return upto >= BEGINNING and any(machine.has_work(upto) for machine in self.machines)
 
     def process(self, step: dict[str, EventBatch], upto: int, room: int = UNLIMITED) -> Iterator[list[MatchBatch]]:
         """Run whole epochs of all streams: all there is up to a tick, itself included. On one thread very many matches come in turns.
@@ -527,13 +524,13 @@ class Runner:
 
     def _sweep_strings(self) -> None:
         strings = self.forest.strings
-        strings.sweep(np.concatenate([self.forest.text_codes(), *[upkeep.live_slots(m, _STRING) for m in self.machines]]))
+        strings.sweep(np.concatenate([self.forest.text_codes(), *[m.live_slots(_STRING) for m in self.machines]]))
         self._sweep_strings_at = max(LEAST_STRINGS, 2 * strings.n_alive)
         self._sweep_text_at = max(LEAST_TEXT_BYTES, 2 * strings.n_text_bytes)
 
     def look_through(self) -> None:
         """Forget pass-through values and contributors that no instance holds."""
-        alive = np.concatenate([upkeep.live_slots(machine, _OTHER) for machine in self.machines])
+        alive = np.concatenate([machine.live_slots(_OTHER) for machine in self.machines])
         for carrier, column in enumerate(self.carried):
             column.forget_all_but(alive[alive >> CARRIER_SHIFT == carrier] & CARRIED_NUMBER)
         held = np.concatenate([lineage.sweep_nodes(machine) for machine in self.machines])
