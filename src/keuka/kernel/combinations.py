@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -65,7 +66,7 @@ class Combinations:
     operators = Sequences
 
     def __init__(self, forest: Forest, kind: int) -> None:
-        self.forest = forest
+        self.forest: Forest = weakref.proxy(forest)  # which holds this: a circle would keep both for longer
         self.kind = kind
         self.sequences: list[SequenceArrays | None] = []  # None where a number is free
 

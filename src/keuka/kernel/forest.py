@@ -30,7 +30,7 @@ class Shared:
     """A part that queries share."""
 
     number: Any
-    drop: Callable[..., None]  # takes the number, and the key but for its first word
+    drop: Callable[..., None] | None  # takes the number, and the key but for its first word; None: a method of the forest does
     needs: list[PartKey]  # other parts that it holds
     n_holders: int = 0
 
@@ -130,7 +130,6 @@ class Forest:
         """The number of a part, made if nobody has it. What it `needs` it holds itself: who shares it may not need the same."""
         if key not in self._shared:
             assert make is not None, "the part is gone"
-            assert drop is not None
             # Columns of outputs are no parts of their own.
             parts = [self._part_of_column.get(need) if isinstance(need, int) else need for need in needs]
             self._shared[key] = Shared(make(), drop, [part for part in parts if part is not None])
@@ -157,7 +156,8 @@ class Forest:
             part.n_holders -= 1
             if part.n_holders == 0:
                 del self._shared[key]
-                part.drop(part.number, *key[1:])
+                drop = part.drop or getattr(self, f"_drop_{key[0]}")
+                drop(part.number, *key[1:])
                 self.release(part.needs)
 
     def add_source(self, name: str) -> int:
@@ -167,7 +167,7 @@ class Forest:
         self._column_names[stream] = {}
         return stream
 
-    def drop_source(self, stream: int, _: str) -> None:
+    def _drop_source(self, stream: int, _: str) -> None:
         self.stream.remove(stream)
         del self.names[stream], self.origins[stream], self._column_names[stream]
 
@@ -177,7 +177,7 @@ class Forest:
         self._part_of_column[column] = ("column", stream, name)
         return column
 
-    def drop_column(self, column: int, stream: int, _: str) -> None:
+    def _drop_column(self, column: int, stream: int, _: str) -> None:
         self.column.remove(column)
         del self._column_names[stream][column], self._part_of_column[column]
 
@@ -187,7 +187,7 @@ class Forest:
         self._part_of_column[column] = ("derived", stream, code.tobytes(), must_hold)
         return column
 
-    def drop_derived(self, column: int, *_: object) -> None:
+    def _drop_derived(self, column: int, *_: object) -> None:
         self.drop_program(self.column["program"][column])
         self.column.remove(column)
         del self._part_of_column[column]
@@ -195,7 +195,7 @@ class Forest:
     def add_hash(self, stream: int, keys: Sequence[tuple[int, int]], gate: int) -> int:
         return self.hash.add(stream=stream, first_key=self.hash_key.extend(keys), n_keys=len(keys), gate=gate)
 
-    def drop_hash(self, number: int, *_: object) -> None:
+    def _drop_hash(self, number: int, *_: object) -> None:
         self.hash.remove(number)
 
     def add_result(self, name: str, n_columns: int, depth: int, signature: Hashable, since: int, ports: tuple[int, ...]) -> int:
@@ -210,7 +210,7 @@ class Forest:
         """The column of an operator's output."""
         return self._places[stream, place]
 
-    def drop_result(self, stream: int, *_: object) -> None:
+    def _drop_result(self, stream: int, *_: object) -> None:
         for place in range(self.stream["n_columns"][stream]):
             self.column.remove(self._places.pop((stream, place)))
         self.stream.remove(stream)

@@ -75,7 +75,7 @@ class Loading:
         drop: Callable[..., None] | None = None,
         needs: Iterable[PartKey | int] = (),
     ) -> Any:
-        """`make` and `drop` may be left out where the part is there already."""
+        """`make` may be left out where the part is there already, `drop` where the forest knows how."""
         return self.forest.hold(self.held, key, make, drop, needs)
 
     def slice(self, part: str, row: Any) -> list[Any]:
@@ -99,8 +99,8 @@ class Loading:
                 self.hold(part)
             numbers = [forest.place(stream, places[column]) for column in columns]
         else:
-            stream = self.hold(("source", name), lambda: forest.add_source(name), forest.drop_source)
-            numbers = [self.hold(("column", stream, c), partial(forest.add_column, stream, c), forest.drop_column) for c in columns]
+            stream = self.hold(("source", name), lambda: forest.add_source(name))
+            numbers = [self.hold(("column", stream, c), partial(forest.add_column, stream, c)) for c in columns]
         self.columns[first : first + len(columns)] = numbers
         self._add_stream(stream)
 
@@ -113,7 +113,7 @@ class Loading:
                 code, n_registers = self.relocated(derived.program, None, 0)
                 made = partial(forest.add_derived, stream, code, n_registers, derived.must_hold, self.fallible[derived.program])
                 key = ("derived", stream, code.tobytes(), derived.must_hold)
-                self.columns[column] = self.hold(key, made, forest.drop_derived, self.columns_read((code, n_registers)))
+                self.columns[column] = self.hold(key, made, needs=self.columns_read((code, n_registers)))
 
     def column(self, number: int) -> int:
         """The forest's number of a column; -1 stays -1."""
@@ -151,7 +151,7 @@ class Loading:
     def hold_hash(self, stream: int, keys: tuple[tuple[int, int], ...], gate: int) -> PartKey:
         """Hashes of the keys of a stream's events: [(column, is it a double?)]. Its number is the forest's to tell."""
         key = ("hash", stream, keys, gate)
-        self.hold(key, lambda: self.forest.add_hash(stream, keys, gate), self.forest.drop_hash, [gate, *[column for column, _ in keys]])
+        self.hold(key, lambda: self.forest.add_hash(stream, keys, gate), needs=[gate, *[column for column, _ in keys]])
         return key
 
     # -- operators -------------------------------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ class Loading:
         def make() -> int:
             return forest.add_result(name, n_columns, self.depth_of(ports), signature, self.since, ports)
 
-        result = self.hold(("result", *signature, self.since, ports), make, forest.drop_result)
+        result = self.hold(("result", *signature, self.since, ports), make)
         self.columns[first_column : first_column + n_columns] = [forest.place(result, i) for i in range(n_columns)]
         for kind in forest.kinds:
             kind.load(self, which, ports, result)

@@ -7,6 +7,7 @@ share states whose instances are older than it: `since` on its last edges holds 
 from __future__ import annotations
 
 import hashlib
+import weakref
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -43,7 +44,7 @@ class States:
     operators = Automata
 
     def __init__(self, forest: Forest, kind: int) -> None:
-        self.forest = forest
+        self.forest: Forest = weakref.proxy(forest)  # which holds this: a circle would keep both for longer
         self.kind = kind
         self.state, self.edge, self.start = [Arena(DTYPES[name]) for name in ("state", "edge", "start")]
         self.groups: dict[tuple[int, ...], Group] = {}  # by the streams that are read
