@@ -31,6 +31,7 @@ DIRECTIVES = {
     "boundscheck": KIND == "checked",
     "wraparound": False,
     "cdivision": True,
+    "infer_types": True,  # loops over numbers need no declaration
     "initializedcheck": KIND == "checked",
     "show_performance_hints": KIND == "release",
 }

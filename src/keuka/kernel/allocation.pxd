@@ -7,3 +7,4 @@ cdef void release(void* data, int64_t n_bytes) noexcept nogil
 cdef void set_room(int64_t n_bytes) noexcept nogil
 cdef int64_t room() noexcept nogil
 cdef bint was_refused() noexcept nogil
+cdef bint fits(int64_t n_bytes) noexcept nogil

@@ -84,6 +84,12 @@ cdef class Automata(Operators):
 
     cdef place_pool(self, Machine machine, int64_t state)
     cdef Pool* pool_of(self, int64_t state) except NULL
+    cdef place(self, Machine machine, object rows)
+    cdef Status run(self, Machine machine, int64_t number) noexcept nogil
+    cdef int64_t n_bytes(self) noexcept nogil
+    cdef int64_t n_batch_bytes(self) noexcept nogil
+    cdef bint collect(self, int64_t slot_type, Buffer* found) noexcept nogil
+    cdef void visit_nodes(self, Machine machine, int64_t* place, bint move) noexcept nogil
 
 cdef bint count_keys(Automata own, Sieve* sieve) noexcept nogil
 cdef Sieve* place_hashes(Machine machine, Automata own, int64_t group) noexcept nogil
@@ -91,3 +97,6 @@ cdef bint find_starts(Machine machine, Automata own, int64_t group, int64_t port
 cdef Status run_one_port(Machine machine, Automata own, int64_t group, int64_t port, Sieve* sieve) noexcept nogil
 cdef bint are_apart(Automata own, Buffer* live, int64_t* rows, int64_t n) noexcept nogil
 cdef Status run_ports(Machine machine, Automata own, int64_t group) noexcept nogil
+cdef int64_t pool_bytes(Pool* pool) noexcept nogil
+cdef bint finds_some(Automata own, Buffer* live, int64_t row) noexcept nogil
+cdef void fetch_ahead(Automata own, Buffer* live, int64_t later, int64_t sooner) noexcept nogil

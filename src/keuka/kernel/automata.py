@@ -7,15 +7,13 @@ import cython
 import numpy as np
 from cython.cimports.keuka.kernel.allocation import release, zeroed
 from cython.cimports.keuka.kernel.batches import take_result
-from cython.cimports.keuka.kernel.buffers import Buffer, Flags, grow, grow_flags, push
+from cython.cimports.keuka.kernel.buffers import grow, grow_flags, push
 from cython.cimports.keuka.kernel.bytecode import Column
 from cython.cimports.keuka.kernel.epochs import add_instance, run_epoch, run_row
 from cython.cimports.keuka.kernel.instances import (
     HEADER,
     LINEAGE,
     Entry,
-    Pool,
-    Sieve,
     beyond,
     clear,
     copy_instances,
@@ -26,10 +24,10 @@ from cython.cimports.keuka.kernel.instances import (
     is_sparse,
     reserve,
 )
-from cython.cimports.keuka.kernel.machine import AHEAD, LARGE, ROW_HANDLE, Machine, Operators, Status, View, code_of, enlarged, visit
+from cython.cimports.keuka.kernel.machine import AHEAD, LARGE, ROW_HANDLE, View, code_of, enlarge, visit
 from cython.cimports.keuka.kernel.rows import BY_HISTORY, PRIMITIVE
 from cython.cimports.keuka.kernel.system import prefetch
-from cython.cimports.libc.stdint import INT64_MIN, int64_t, uint8_t, uint64_t
+from cython.cimports.libc.stdint import INT64_MIN, uint64_t
 from cython.cimports.libc.stdlib import free
 from cython.cimports.libc.string import memset
 
@@ -65,8 +63,7 @@ class Automata(Operators):
         free(self.epoch.dead.data)
         free(self.epoch.crowded.data)
 
-    @cython.cfunc
-    def place(self, machine: Machine, rows):
+    def place(self, machine, rows):
         """Every state its pool; those of states that are gone are emptied."""
         i: int64_t
         g: int64_t
@@ -78,18 +75,12 @@ class Automata(Operators):
         self.state, self.key, self.slot_type = rows["state"], rows["key"], rows["slot_type"]
         self.edge, self.start, self.group = rows["edge"], rows["start"], rows["group"]
         self.group_port, self.group_state, self.group_start = rows["group_port"], rows["group_state"], rows["group_start"]
-        if n_states > self.n_states or self.pools == cython.NULL:
-            self.pools = cython.cast(cython.pointer(Pool), enlarged(self.pools, self.n_states, n_states, cython.sizeof(Pool)))
-            self.n_states = n_states
-        if n_groups > self.n_groups or self.live == cython.NULL:
-            self.live = cython.cast(cython.pointer(Buffer), enlarged(self.live, self.n_groups, n_groups, cython.sizeof(Buffer)))
-            self.n_groups = n_groups
-        if n_ports > self.n_ports or self.fires == cython.NULL:
-            self.fires = cython.cast(cython.pointer(Flags), enlarged(self.fires, self.n_ports, n_ports, cython.sizeof(Flags)))
-            self.n_ports = n_ports
-        if machine.n_hashes > self.n_sieves or self.sieves == cython.NULL:
-            self.sieves = cython.cast(cython.pointer(Sieve), enlarged(self.sieves, self.n_sieves, machine.n_hashes, cython.sizeof(Sieve)))
-            self.n_sieves = machine.n_hashes
+        enlarge(cython.address(self.pools), self.n_states, n_states, cython.sizeof(Pool))
+        enlarge(cython.address(self.live), self.n_groups, n_groups, cython.sizeof(Buffer))
+        enlarge(cython.address(self.fires), self.n_ports, n_ports, cython.sizeof(Flags))
+        enlarge(cython.address(self.sieves), self.n_sieves, machine.n_hashes, cython.sizeof(Sieve))
+        self.n_states, self.n_groups = max(self.n_states, n_states), max(self.n_groups, n_groups)
+        self.n_ports, self.n_sieves = max(self.n_ports, n_ports), machine.n_hashes
         for i in range(self.n_states):
             self.place_pool(machine, i)
             widest = max(widest, self.pools[i].width)
@@ -134,12 +125,8 @@ class Automata(Operators):
             pool.carries = pool.carries or pool.slot_types[c] == ROW_HANDLE
         pool.width = HEADER + pool.n_slots + (pool.n_slots + 7) // 8
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def run(self, machine: Machine, number: int64_t) -> Status:
+    def run(self, machine, number):
         """One group."""
-        i: int64_t
         first: int64_t = self.group[number].first_port
         n_ports: int64_t = self.group[number].n_ports
         n_rows: int64_t = 0
@@ -215,21 +202,13 @@ class Automata(Operators):
         else:
             drop_entries(pool, slots, keys)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def n_bytes(self) -> int64_t:
+    def n_bytes(self):
         total: int64_t = 0
-        i: int64_t
         for i in range(self.n_states):
             total += pool_bytes(cython.address(self.pools[i]))
         return total
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def n_batch_bytes(self) -> int64_t:
-        i: int64_t
+    def n_batch_bytes(self):
         n_words: int64_t = self.epoch.image.capacity + self.epoch.pending.capacity + self.epoch.dead.capacity
         n_words += self.epoch.crowded.capacity + self.own_rows.capacity
         total: int64_t = 8 * n_words
@@ -241,14 +220,7 @@ class Automata(Operators):
             total += self.sieves[i].n_cells
         return total
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def collect(self, slot_type: int64_t, found: cython.pointer(Buffer)) -> cython.bint:
-        s: int64_t
-        c: int64_t
-        i: int64_t
-        position: int64_t
+    def collect(self, slot_type, found):
         pool: cython.pointer(Pool)
         words: cython.pointer(int64_t)
         flags: cython.pointer(uint8_t)
@@ -265,13 +237,7 @@ class Automata(Operators):
                             return False
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def visit_nodes(self, machine: Machine, place: cython.pointer(int64_t), move: cython.bint) -> cython.void:
-        s: int64_t
-        i: int64_t
-        position: int64_t
+    def visit_nodes(self, machine, place, move):
         pool: cython.pointer(Pool)
         for s in range(self.n_states):
             pool = cython.address(self.pools[s])
@@ -280,19 +246,13 @@ class Automata(Operators):
                     visit(pool.data + pool.entries[position].block + i * pool.width + LINEAGE, place, move)
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def pool_bytes(pool: cython.pointer(Pool)) -> int64_t:
+def pool_bytes(pool):
     return pool.capacity * 8 + pool.n_entries * cython.sizeof(Entry)
 
 
 def count_keys(own, sieve):
     """Make the sieve of a hash anew, with sixteen cells a key."""
     pool: cython.pointer(Pool)
-    s: int64_t
-    i: int64_t
     n_keys: int64_t = 0
     for s in range(own.n_states):
         if own.pools[s].sieve == sieve:
@@ -322,7 +282,6 @@ def place_hashes(machine, own, group):
     """Every state the hashes of its candidates. If all states of the group look for the same key, its sieve comes back."""
     first: int64_t = own.group[group].first_state
     n: int64_t = own.group[group].n_states
-    i: int64_t
     which: int64_t
     same: cython.bint = n > 0
     pool: cython.pointer(Pool)
@@ -341,8 +300,6 @@ def find_starts(machine, own, group, port):
     fires: cython.pointer(uint8_t)
     gate: cython.pointer(Column)
     start: int64_t
-    row: int64_t
-    i: int64_t
     if not grow_flags(cython.address(own.fires[port]), n):
         return False
     fires = own.fires[port].data
@@ -375,7 +332,6 @@ def run_one_port(machine, own, group, port, sieve):
     row: int64_t
     n: int64_t = view.n_rows
     n_active: int64_t
-    i: int64_t
     k: int64_t = 0
     tick: int64_t
     large: cython.bint = False
@@ -436,15 +392,10 @@ def run_one_port(machine, own, group, port, sieve):
     return Status.FINE
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def finds_some(own: Automata, live: cython.pointer(Buffer), row: int64_t) -> cython.bint:
+def finds_some(own, live, row):
     """Are there instances of the row's key?"""
     pool: cython.pointer(Pool)
     hash_: uint64_t
-    i: int64_t
     position: int64_t
     for i in range(live.size):
         pool = cython.address(own.pools[live.data[i]])
@@ -458,14 +409,9 @@ def finds_some(own: Automata, live: cython.pointer(Buffer), row: int64_t) -> cyt
     return False
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def fetch_ahead(own: Automata, live: cython.pointer(Buffer), later: int64_t, sooner: int64_t) -> cython.void:
+def fetch_ahead(own, live, later, sooner):
     """Ask for the memory that later rows will need: entries first, then the instances of an entry that has come."""
     pool: cython.pointer(Pool)
-    i: int64_t
     position: int64_t
     for i in range(live.size):
         pool = cython.address(own.pools[live.data[i]])
@@ -480,9 +426,6 @@ def fetch_ahead(own: Automata, live: cython.pointer(Buffer), later: int64_t, soo
 def are_apart(own, live, rows, n):
     """Do simultaneous events have different keys for every state? Then none sees what another does, and each can run alone."""
     pool: cython.pointer(Pool)
-    i: int64_t
-    a: int64_t
-    b: int64_t
     for i in range(live.size):
         pool = cython.address(own.pools[live.data[i]])
         for a in range(1, n):
@@ -496,7 +439,6 @@ def run_ports(machine, own, group):
     """Merge the streams of a group by the ends of their rows."""
     first: int64_t = own.group[group].first_port
     last: int64_t = first + own.group[group].n_ports
-    p: int64_t
     n: int64_t
     only: int64_t
     stream: int64_t

@@ -16,15 +16,13 @@ from cython.cimports.keuka.kernel.bytecode import (
     LOAD_CONST,
     LOAD_EVENT,
     MOVE,
-    Column,
-    Instruction,
     canonical_double,
     evaluate,
 )
 from cython.cimports.keuka.kernel.hashing import HASH_SEED, mix
-from cython.cimports.keuka.kernel.machine import LANES_A_PROGRAM, Machine, Result, Status, View, code_of, count_work, overflow
+from cython.cimports.keuka.kernel.machine import LANES_A_PROGRAM, Result, View, code_of, count_work, overflow
 from cython.cimports.keuka.kernel.rows import SOURCE
-from cython.cimports.libc.stdint import int64_t, uint8_t, uint64_t
+from cython.cimports.libc.stdint import uint64_t
 from cython.cimports.libc.string import memcpy, memset
 
 
@@ -50,8 +48,7 @@ def prepare(machine: Machine, inputs: dict, owner_columns: dict) -> None:
     machine.fail(Status.FINE if enough else Status.NO_MEMORY)
 
 
-@cython.cfunc
-def bind(machine: Machine, stream: int64_t, given):
+def bind(machine, stream, given):
     view: cython.pointer(View) = cython.address(machine.streams[stream].view)
     column: int64_t
     i: int64_t
@@ -137,13 +134,9 @@ def compute(machine: Machine, leader: Machine, part: int64_t, n_parts: int64_t) 
                 leader.streams[stream].owner.data[row] = ((h >> 16) & 0xFFFF) * n_parts >> 16
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def reserve_stream(machine: Machine, stream: int64_t) -> cython.bint:
+def reserve_stream(machine, stream):
     """Room for what is computed for the rows of a stream, and pointers to it."""
     n: int64_t = machine.streams[stream].view.n_rows
-    i: int64_t
     number: int64_t
     for i in range(machine.rows.derived_first[stream], machine.rows.derived_first[stream + 1]):
         number = machine.rows.derived_column[i]
@@ -161,11 +154,7 @@ def reserve_stream(machine: Machine, stream: int64_t) -> cython.bint:
     return True
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def compute_rows(machine: Machine, leader: Machine, part: int64_t, n_parts: int64_t) -> Status:
-    stream: int64_t
+def compute_rows(machine, leader, part, n_parts):
     n: int64_t
     status: Status
     for stream in range(leader.n_streams):
@@ -177,12 +166,8 @@ def compute_rows(machine: Machine, leader: Machine, part: int64_t, n_parts: int6
     return Status.FINE
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def compute_stream(machine: Machine, leader: Machine, stream: int64_t, low: int64_t, high: int64_t) -> Status:
+def compute_stream(machine, leader, stream, low, high):
     """For rows low..high of a stream that `leader` holds."""
-    i: int64_t
     status: Status
     for i in range(machine.rows.derived_first[stream], machine.rows.derived_first[stream + 1]):
         status = compute_derived(machine, leader, machine.rows.derived_column[i], low, high)
@@ -198,10 +183,7 @@ def compute_stream(machine: Machine, leader: Machine, stream: int64_t, low: int6
     return Status.FINE
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def compute_derived(machine: Machine, leader: Machine, column: int64_t, low: int64_t, high: int64_t) -> Status:
+def compute_derived(machine, leader, column, low, high):
     """A predicate or value of single events, column by column."""
     stream: int64_t = machine.rows.column[column].stream
     program: int64_t = machine.rows.column[column].program
@@ -210,7 +192,6 @@ def compute_derived(machine: Machine, leader: Machine, column: int64_t, low: int
     flags: cython.pointer(uint8_t) = leader.computed[column].flags.data
     row: int64_t = low
     lanes: int64_t
-    i: int64_t
     if is_equality(code):
         compare_with_constant(
             cython.address(leader.columns[code[0].a]), machine.rows.constant[code[1].a], values + low, flags + low, low, high - low
@@ -236,11 +217,7 @@ def compute_derived(machine: Machine, leader: Machine, column: int64_t, low: int
     return Status.FINE
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def is_equality(code: cython.pointer(cython.const[Instruction])) -> cython.bint:
+def is_equality(code):
     """Is it the program of `column = constant`? Tests of a type column are all of this kind, and there is one for each component."""
     return (
         code[0].op == LOAD_EVENT and code[1].op == LOAD_CONST and code[2].op == EQ_I and code[3].op == MOVE and code[4].op == END
@@ -248,20 +225,9 @@ def is_equality(code: cython.pointer(cython.const[Instruction])) -> cython.bint:
     )  # fmt: skip
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def compare_with_constant(
-    column: cython.pointer(Column),
-    constant: int64_t,
-    values: cython.pointer(int64_t),
-    flags: cython.pointer(uint8_t),
-    first: int64_t,
-    n: int64_t,
-) -> cython.void:
+def compare_with_constant(column, constant, values, flags, first, n):
     """What the program would do in four passes, in one: a third of the time."""
     given: cython.pointer(cython.const[int64_t]) = column.values + first
-    i: int64_t
     for i in range(n):
         values[i] = given[i] == constant
     if column.flags == cython.NULL:
@@ -270,10 +236,7 @@ def compare_with_constant(
         memcpy(flags, column.flags + first, n)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def compute_hash(machine: Machine, leader: Machine, which: int64_t, low: int64_t, high: int64_t) -> cython.void:
+def compute_hash(machine, leader, which, low, high):
     """The key of every event as a state sees it; 0 where the event is no candidate for any instance.
 
     One pass here and one load per event in the epoch: half the time of hashing event by event.
@@ -283,8 +246,6 @@ def compute_hash(machine: Machine, leader: Machine, which: int64_t, low: int64_t
     gate: int64_t = machine.rows.hash[which].gate
     hashes: cython.pointer(int64_t) = leader.hashes[which].values.data
     column: cython.pointer(Column)
-    row: int64_t
-    k: int64_t
     if n_keys == 1 and not machine.rows.hash_key[first].is_double:
         # The usual key, in one pass instead of three.
         column = cython.address(leader.columns[machine.rows.hash_key[first].column])
@@ -317,14 +278,10 @@ def compute_hash(machine: Machine, leader: Machine, which: int64_t, low: int64_t
                 hashes[row] = 0
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def take_result(machine: Machine, stream: int64_t) -> Status:
+def take_result(machine, stream):
     """The output of an operator becomes the input of others: its columns, and what is computed of them."""
     result: cython.pointer(Result) = cython.address(machine.streams[stream].result)
     view: cython.pointer(View) = cython.address(machine.streams[stream].view)
-    i: int64_t
     column: int64_t
     if view.n_rows == result.ends.size:
         return Status.FINE

@@ -3,14 +3,10 @@
 import cython
 import numpy as np
 from cython.cimports.keuka.kernel.allocation import reallocate
-from cython.cimports.libc.stdint import int64_t, uint8_t
 from cython.cimports.libc.string import memcpy
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def grow(buffer: cython.pointer(Buffer), size: int64_t) -> cython.bint:
+def grow(buffer, size):
     if size <= buffer.capacity:
         return True
     wanted: int64_t = max(size, 2 * buffer.capacity + 16)
@@ -22,10 +18,7 @@ def grow(buffer: cython.pointer(Buffer), size: int64_t) -> cython.bint:
     return True
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def grow_flags(buffer: cython.pointer(Flags), size: int64_t) -> cython.bint:
+def grow_flags(buffer, size):
     if size <= buffer.capacity:
         return True
     wanted: int64_t = max(size, 2 * buffer.capacity + 16)
@@ -37,8 +30,7 @@ def grow_flags(buffer: cython.pointer(Flags), size: int64_t) -> cython.bint:
     return True
 
 
-@cython.cfunc
-def copy_words(buffer: cython.pointer(Buffer), n: int64_t):
+def copy_words(buffer, n):
     array = np.empty(n, np.int64)
     view: int64_t[::1] = array
     if n > 0:
@@ -46,8 +38,7 @@ def copy_words(buffer: cython.pointer(Buffer), n: int64_t):
     return array
 
 
-@cython.cfunc
-def copy_flags(buffer: cython.pointer(Flags), n: int64_t):
+def copy_flags(buffer, n):
     """None if no flag is set."""
     i: int64_t
     for i in range(n):
@@ -62,10 +53,7 @@ def copy_flags(buffer: cython.pointer(Flags), n: int64_t):
     return array
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def shrink(buffer: cython.pointer(Buffer)) -> cython.void:
+def shrink(buffer):
     """Give memory back after a burst."""
     wanted: int64_t = 2 * buffer.size + MANY_WORDS
     data: cython.p_void

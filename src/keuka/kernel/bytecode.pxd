@@ -137,3 +137,7 @@ cdef int evaluate(const Instruction* code, int pc, Frame* frame, int64_t n, Stri
 cdef int evaluate_one(const Instruction* code, int pc, Frame* frame, StringTable strings) noexcept nogil
 cdef int64_t canonical_double(int64_t bits) noexcept nogil
 cdef int evaluate_lanes(const Instruction* code, int pc, Frame* frame, int64_t n, int64_t stride, StringTable strings) noexcept nogil
+cdef bint round_integer(int64_t value, int64_t digits, int64_t* result) noexcept nogil
+cdef double round_double(double x, int64_t digits) noexcept nogil
+cdef double unscaled(int64_t value, int64_t scale) noexcept nogil
+cdef bint in_set(Frame* frame, int32_t which, int64_t value) noexcept nogil

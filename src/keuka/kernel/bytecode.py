@@ -6,16 +6,11 @@ strict operations give null if an argument is null, else an error if one is; AND
 
 import cython
 from cython.cimports.keuka.kernel.functions import apply_function, move_to_zone, power_of_ten
-from cython.cimports.keuka.kernel.strings import StringTable
 from cython.cimports.libc.math import ceil, fabs, floor, fmod, isnan
-from cython.cimports.libc.stdint import int32_t, int64_t, uint8_t
 from cython.cimports.libc.string import memcpy, memmove, memset
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def canonical_double(bits: int64_t) -> int64_t:
+def canonical_double(bits):
     """The one bit pattern of equal doubles: no minus zero, one NaN."""
     x: cython.double = 0
     memcpy(cython.address(x), cython.address(bits), 8)
@@ -44,10 +39,7 @@ def strict(a: uint8_t, b: uint8_t) -> uint8_t:
     return 1 if either & 1 else either
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def round_integer(value: int64_t, digits: int64_t, result: cython.pointer(int64_t)) -> cython.bint:
+def round_integer(value, digits, result):
     """Half away from zero at 10^-digits for negative digits; False if the result needs more than 64 bits."""
     result[0] = value
     if digits >= 0:
@@ -73,10 +65,7 @@ def round_integer(value: int64_t, digits: int64_t, result: cython.pointer(int64_
     return True
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def round_double(x: cython.double, digits: int64_t) -> cython.double:
+def round_double(x, digits):
     """Half away from zero on the shortest decimal that reads back as x, as Spark rounds: round(0.285, 2) is 0.29."""
     text: cython.char[64]
     if isnan(x) or x - x != 0.0 or digits > 340:
@@ -157,10 +146,7 @@ def scaled(value: int64_t, power: int64_t, is_beyond: cython.bint) -> int64_t:
     return product
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def unscaled(value: int64_t, scale: int64_t) -> cython.double:
+def unscaled(value, scale):
     """The double next to value / 10^scale. Where both have a double of their own, one division rounds once; else it is read as text."""
     out: cython.char[40]
     size: cython.int = 0
@@ -188,10 +174,7 @@ def unscaled(value: int64_t, scale: int64_t) -> cython.double:
     return read_double(out, size + 4)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def in_set(frame: cython.pointer(Frame), which: int32_t, value: int64_t) -> cython.bint:
+def in_set(frame, which, value):
     low: int64_t = frame.sets.rows[which].first
     end: int64_t = frame.sets.rows[which].end
     high: int64_t = end
@@ -205,21 +188,11 @@ def in_set(frame: cython.pointer(Frame), which: int32_t, value: int64_t) -> cyth
     return low < end and frame.sets.values[low] == value
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def evaluate(
-    code: cython.pointer(cython.const[Instruction]), pc: cython.int, frame: cython.pointer(Frame), n: int64_t, strings: StringTable
-) -> cython.int:
+def evaluate(code, pc, frame, n, strings):
     return evaluate_lanes(code, pc, frame, n, CHUNK, strings)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def evaluate_one(
-    code: cython.pointer(cython.const[Instruction]), pc: cython.int, frame: cython.pointer(Frame), strings: StringTable
-) -> cython.int:
+def evaluate_one(code, pc, frame, strings):
     return evaluate_lanes(code, pc, frame, 1, 1, strings)
 
 
@@ -236,7 +209,6 @@ def evaluate_lanes(
     strings: StringTable,
 ) -> cython.int:
     """The interpreter. The compiler makes two copies of it (setup.py forces this), and in the one with one lane no loop is left."""
-    i: int64_t
     t: int64_t
     ins: cython.pointer(cython.const[Instruction])
     zone: cython.pointer(cython.const[SetRow])

@@ -9,7 +9,7 @@ import cython
 from cython.cimports.keuka.kernel.buffers import grow, grow_flags, push
 from cython.cimports.keuka.kernel.bytecode import IS_ERROR, Column, Frame, evaluate_one
 from cython.cimports.keuka.kernel.lineage import leaf_node, push_node
-from cython.cimports.keuka.kernel.machine import Fault, Machine, Result, Status, View, code_of, count_work
+from cython.cimports.keuka.kernel.machine import Fault, View, code_of, count_work
 from cython.cimports.keuka.kernel.stacks import (
     AFTER,
     BEFORE,
@@ -31,14 +31,10 @@ from cython.cimports.keuka.kernel.stacks import (
     UNKNOWN,
     WINDOW_EARLY,
     YES,
-    AbsenceRow,
     Bound,
     ComponentRow,
-    FeedRow,
     First,
     LevelRow,
-    Ring,
-    Sequence,
     TestRow,
     earlier,
     event_at,
@@ -50,20 +46,10 @@ from cython.cimports.keuka.kernel.stacks import (
     top_before,
 )
 from cython.cimports.keuka.kernel.system import prefetch
-from cython.cimports.libc.stdint import INT64_MAX, INT64_MIN, int64_t, uint8_t, uint64_t
+from cython.cimports.libc.stdint import INT64_MAX, INT64_MIN, uint64_t
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def begin_search(
-    machine: Machine,
-    seq: cython.pointer(Sequence),
-    feed: cython.pointer(cython.const[FeedRow]),
-    row: int64_t,
-    tops: cython.pointer(cython.const[int64_t]),
-    first_level: int64_t,
-) -> Status:
+def begin_search(machine, seq, feed, row, tops, first_level):
     """An event that can complete matches; the search itself is `search`."""
     view: cython.pointer(View) = cython.address(machine.streams[feed.stream].view)
     component: int64_t = feed.component
@@ -104,18 +90,11 @@ def begin_search(
     return Status.FINE
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def all_alternatives(seq: cython.pointer(Sequence)) -> uint64_t:
+def all_alternatives(seq):
     return ~cython.cast(uint64_t, 0) >> (64 - seq.n_alternatives)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def next_deadline(seq: cython.pointer(Sequence)) -> int64_t:
+def next_deadline(seq):
     """When the next search begins by itself: the last tick of the oldest first event's window. INT64_MAX if there is none."""
     first: cython.pointer(First) = next_waiting(seq)
     if first == cython.NULL:
@@ -123,19 +102,12 @@ def next_deadline(seq: cython.pointer(Sequence)) -> int64_t:
     return first.end + (seq.within - 1) if first.end < 0 or seq.within - 1 <= INT64_MAX - first.end else INT64_MAX
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def has_first(seq: cython.pointer(Sequence)) -> cython.bint:
+def has_first(seq):
     """Is there a first event whose window will end?"""
     return next_waiting(seq) != cython.NULL
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def begin_by_deadline(seq: cython.pointer(Sequence), deadline: int64_t) -> cython.void:
+def begin_by_deadline(seq, deadline):
     """The window of the oldest first event is over: its matches are those after which nothing came."""
     component: int64_t = first_component(seq)
     number: int64_t = next_waiting(seq).number
@@ -154,37 +126,25 @@ def begin_by_deadline(seq: cython.pointer(Sequence), deadline: int64_t) -> cytho
     seq.is_searching = True
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def top_of(seq: cython.pointer(Sequence), component: int64_t) -> int64_t:
+def top_of(seq, component):
     """Where the stack of a component ends, for the key at hand."""
     return seq.own[component] if seq.components[component].is_keyed else seq.shared[component]
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def window_begin(tick: int64_t, within: int64_t) -> int64_t:
+def window_begin(tick, within):
     """The first tick of the window that ends with this one; the smallest of all if the window goes back behind it."""
     if within == INT64_MAX:
         return INT64_MIN
     return tick - (within - 1) if tick >= 0 or tick - INT64_MIN >= within - 1 else INT64_MIN
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def enter(seq: cython.pointer(Sequence), level: int64_t) -> cython.void:
+def enter(seq, level):
     """From which event down a level is searched, and how far."""
     row: cython.pointer(cython.const[LevelRow]) = seq.levels + seq.search + level
     absence: cython.pointer(cython.const[AbsenceRow])
     component: int64_t = row.component
     number: int64_t = UNKNOWN
     end: int64_t
-    i: int64_t
     low: int64_t = INT64_MIN
     if seq.by_deadline:
         end = event_at(seq.rings + seq.root, seq.root_event)[EVENT_END]
@@ -207,11 +167,7 @@ def enter(seq: cython.pointer(Sequence), level: int64_t) -> cython.void:
     seq.low[level] = low
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def absent_from(seq: cython.pointer(Sequence), absence: cython.pointer(cython.const[AbsenceRow])) -> int64_t:
+def absent_from(seq, absence):
     """The event of a negated component from which its scope is to be searched downwards."""
     component: int64_t = absence.component
     number: int64_t
@@ -223,20 +179,14 @@ def absent_from(seq: cython.pointer(Sequence), absence: cython.pointer(cython.co
     return earlier(seq.rings + component, number, seq.bound[component + 1].end)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def latest_absent(seq: cython.pointer(Sequence), absence: cython.pointer(cython.const[AbsenceRow])) -> int64_t:
+def latest_absent(seq, absence):
     """The end of the latest event of a negated component in the scope that is known so far; INT64_MIN if there is none."""
     ring: cython.pointer(Ring) = seq.rings + absence.component
     number: int64_t = absent_from(seq, absence)
     return event_at(ring, number)[EVENT_END] if number >= ring.tail else INT64_MIN
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def search(machine: Machine, seq: cython.pointer(Sequence)) -> Status:
+def search(machine, seq):
     """Go on through the stacks, the latest events first, until there is no combination left or a chunk of matches is full."""
     level: int64_t = seq.level
     row: cython.pointer(cython.const[LevelRow])
@@ -298,13 +248,9 @@ def search(machine: Machine, seq: cython.pointer(Sequence)) -> Status:
     return Status.FINE
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def is_plain(machine: Machine, seq: cython.pointer(Sequence)) -> cython.bint:
+def is_plain(machine, seq):
     """Is every event that the last level finds a match, with values as they are?"""
     row: cython.pointer(cython.const[LevelRow]) = seq.levels + seq.search + seq.n_positive - 1
-    i: int64_t
     if seq.program >= 0 or machine.lineage.is_wanted or row.n_tests > 0 or not seq.settings & ORDERED:
         return False
     for i in range(row.n_absences):
@@ -313,10 +259,7 @@ def is_plain(machine: Machine, seq: cython.pointer(Sequence)) -> cython.bint:
     return seq.by_deadline or (seq.settings & WINDOW_EARLY) != 0
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def emit_plain(machine: Machine, seq: cython.pointer(Sequence), ring: cython.pointer(Ring), component: int64_t) -> Status:
+def emit_plain(machine, seq, ring, component):
     """What `search` would do at the last level, without binding the events: twice as fast, and most of the time of many matches."""
     level: int64_t = seq.n_positive - 1
     result: cython.pointer(Result) = cython.address(machine.streams[seq.stream].result)
@@ -329,7 +272,6 @@ def emit_plain(machine: Machine, seq: cython.pointer(Sequence), ring: cython.poi
     n: int64_t = result.ends.size
     n_before: int64_t = n
     slot: int64_t
-    i: int64_t
     while number >= ring.tail:
         words = event_at(ring, number)
         if words[EVENT_END] < low:
@@ -364,13 +306,8 @@ def emit_plain(machine: Machine, seq: cython.pointer(Sequence), ring: cython.poi
     return Status.MORE if n >= MATCH_CHUNK and machine.in_turns and not seq.is_read else Status.FINE
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def fits(seq: cython.pointer(Sequence), level: int64_t, end: int64_t) -> cython.bint:
+def fits(seq, level, end):
     """Is an event in order with those that are bound?"""
-    i: int64_t
     row: cython.pointer(cython.const[LevelRow]) = seq.levels + seq.search + level
     if level == 0:
         return True
@@ -382,11 +319,7 @@ def fits(seq: cython.pointer(Sequence), level: int64_t, end: int64_t) -> cython.
     return True
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def bind(seq: cython.pointer(Sequence), component: int64_t, words: cython.pointer(cython.const[int64_t])) -> cython.void:
+def bind(seq, component, words):
     bound: cython.pointer(Bound) = seq.bound + component
     bound.end = words[EVENT_END]
     bound.start = words[EVENT_START]
@@ -397,30 +330,21 @@ def bind(seq: cython.pointer(Sequence), component: int64_t, words: cython.pointe
     bind_slots(seq, component, words)
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def bind_slots(seq: cython.pointer(Sequence), component: int64_t, words: cython.pointer(cython.const[int64_t])) -> cython.void:
+def bind_slots(seq, component, words):
     n: int64_t = seq.rings[component].n_slots
     first: int64_t = seq.components[component].first_slot
     flags: cython.pointer(cython.const[uint8_t]) = cython.cast(cython.pointer(cython.const[uint8_t]), words + EVENT_HEADER + n)
-    i: int64_t
     for i in range(n):
         seq.values[first + i] = words[EVENT_HEADER + i]
         seq.flags[first + i] = flags[i]
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def passes(machine: Machine, seq: cython.pointer(Sequence), level: int64_t) -> cython.int:
+def passes(machine, seq, level):
     """Can an alternative still be satisfied, after what is tested at this level? -1 if that cannot be known: `reason` says why."""
     row: cython.pointer(cython.const[LevelRow]) = seq.levels + seq.search + level
     test: cython.pointer(cython.const[TestRow])
     absence: cython.pointer(cython.const[AbsenceRow])
     mine: uint64_t
-    i: int64_t
     outcome: cython.int
     for i in range(row.n_tests):
         test = seq.tests + row.first_test + i
@@ -457,11 +381,7 @@ def passes(machine: Machine, seq: cython.pointer(Sequence), level: int64_t) -> c
     return 1
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def holds(machine: Machine, seq: cython.pointer(Sequence), program: int64_t) -> cython.int:
+def holds(machine, seq, program):
     """Is a condition on the bound events true?"""
     frame: cython.pointer(Frame) = cython.address(machine.frames.state)
     frame.slots = seq.values
@@ -474,10 +394,7 @@ def holds(machine: Machine, seq: cython.pointer(Sequence), program: int64_t) -> 
     return YES if frame.values[0] != 0 else NO
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def is_there(machine: Machine, seq: cython.pointer(Sequence), absence: cython.pointer(cython.const[AbsenceRow])) -> cython.int:
+def is_there(machine, seq, absence):
     """Is an event of a negated component in the way? One that is makes up for others of which nobody knows."""
     component: int64_t = absence.component
     ring: cython.pointer(Ring) = seq.rings + component
@@ -509,16 +426,12 @@ def is_there(machine: Machine, seq: cython.pointer(Sequence), absence: cython.po
     return found
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def emit_match(machine: Machine, seq: cython.pointer(Sequence), level: int64_t) -> Status:
+def emit_match(machine, seq, level):
     """The bound events are a match, unless it cannot be calculated whether they are."""
     frame: cython.pointer(Frame) = cython.address(machine.frames.state)
     result: cython.pointer(Result) = cython.address(machine.streams[seq.stream].result)
     values: cython.pointer(cython.const[int64_t]) = seq.values
     flags: cython.pointer(cython.const[uint8_t]) = seq.flags
-    i: int64_t
     node: int64_t = -1
     if not seq.by_deadline and not seq.settings & WINDOW_EARLY and is_past(first_end(seq), seq.tick, seq.within):
         return Status.FINE
@@ -555,24 +468,16 @@ def emit_match(machine: Machine, seq: cython.pointer(Sequence), level: int64_t) 
     return Status.FINE
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def first_end(seq: cython.pointer(Sequence)) -> int64_t:
+def first_end(seq):
     """When the earliest of the bound events ended."""
     end: int64_t = INT64_MAX
-    i: int64_t
     for i in range(seq.n_positive):
         end = min(end, seq.bound[seq.levels[seq.search + i].component].end)
     return end
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def reserve_rows(result: cython.pointer(Result), n: int64_t) -> cython.bint:
+def reserve_rows(result, n):
     """Room for so many matches; the ends last, by which the others are known to have it."""
-    c: int64_t
     if not grow(cython.address(result.starts), n) or not grow(cython.address(result.lineage), n):
         return False
     for c in range(result.n_columns):
@@ -581,10 +486,7 @@ def reserve_rows(result: cython.pointer(Result), n: int64_t) -> cython.bint:
     return grow(cython.address(result.ends), n)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def fault(machine: Machine, seq: cython.pointer(Sequence), program: int64_t) -> Status:
+def fault(machine, seq, program):
     """An overflow: at the event that would have completed the match, or, if it was none, at the match."""
     machine.fault = Fault(program=program, stream=seq.stream, row=0, tick=seq.tick)
     if not seq.by_deadline:
@@ -593,12 +495,8 @@ def fault(machine: Machine, seq: cython.pointer(Sequence), program: int64_t) -> 
     return Status.OVERFLOW
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def match_node(machine: Machine, seq: cython.pointer(Sequence)) -> int64_t:
+def match_node(machine, seq):
     """The node of the contributors of all bound events, in the order of the components; -1 when memory is out."""
-    component: int64_t
     bound: cython.pointer(Bound)
     node: int64_t = -1
     for component in range(seq.n_components):
@@ -621,22 +519,10 @@ def match_node(machine: Machine, seq: cython.pointer(Sequence)) -> int64_t:
     return node
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def read_slots(
-    machine: Machine,
-    feed: cython.pointer(cython.const[FeedRow]),
-    seq: cython.pointer(Sequence),
-    row: int64_t,
-    values: cython.pointer(int64_t),
-    flags: cython.pointer(uint8_t),
-) -> cython.void:
+def read_slots(machine, feed, seq, row, values, flags):
     """The values of a row that its component keeps. What could not be calculated is no value."""
     columns: cython.pointer(cython.const[int64_t]) = seq.feed_columns + feed.first_column
     column: cython.pointer(Column)
-    i: int64_t
     for i in range(seq.components[feed.component].n_slots):
         column = cython.address(machine.columns[columns[i]])
         values[i] = column.values[row]

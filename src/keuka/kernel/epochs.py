@@ -5,20 +5,9 @@ that an event ended stay until the epoch is over, unless it is the only one that
 """
 
 import cython
-from cython.cimports.keuka.kernel.automata import Automata, EdgeRow, GroupRow, StartRow
+from cython.cimports.keuka.kernel.automata import EdgeRow, GroupRow, StartRow
 from cython.cimports.keuka.kernel.buffers import Buffer, grow, push, push_flag
-from cython.cimports.keuka.kernel.bytecode import (
-    AFFECT,
-    EMIT,
-    FORWARD,
-    IS_ERROR,
-    JUMP_UNLESS,
-    Column,
-    Frame,
-    Instruction,
-    canonical_double,
-    evaluate_one,
-)
+from cython.cimports.keuka.kernel.bytecode import AFFECT, EMIT, FORWARD, IS_ERROR, JUMP_UNLESS, Column, canonical_double, evaluate_one
 from cython.cimports.keuka.kernel.history import rank_rows
 from cython.cimports.keuka.kernel.instances import (
     BORN,
@@ -29,7 +18,6 @@ from cython.cimports.keuka.kernel.instances import (
     MARK,
     START,
     Entry,
-    Pool,
     beyond,
     expire,
     home_of,
@@ -41,9 +29,9 @@ from cython.cimports.keuka.kernel.instances import (
     same_key,
 )
 from cython.cimports.keuka.kernel.lineage import event_node
-from cython.cimports.keuka.kernel.machine import ROW_HANDLE, Machine, Result, Status, View, code_of, count_work, overflow
+from cython.cimports.keuka.kernel.machine import ROW_HANDLE, Result, code_of, count_work, overflow
 from cython.cimports.keuka.kernel.rows import PRIMITIVE
-from cython.cimports.libc.stdint import INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
+from cython.cimports.libc.stdint import INT64_MIN, int32_t, uint8_t
 from cython.cimports.libc.string import memcpy
 
 
@@ -95,9 +83,6 @@ def run_epoch(machine, own, group):
     pool: cython.pointer(Pool)
     view: cython.pointer(View)
     owner: cython.pointer(cython.const[uint8_t])
-    i: int64_t
-    p: int64_t
-    row: int64_t
     state: int64_t
     status: Status
     own.epoch.is_single = False
@@ -131,7 +116,6 @@ def run_epoch(machine, own, group):
 
 def meet_by_history(machine, own, state, pool, view):
     """Those with the earliest history come first; who was next for an instance leaves nothing of it for those with later ones."""
-    i: int64_t
     status: Status
     if not rank_rows(machine, view, pool.primitive):
         return Status.NO_MEMORY
@@ -168,7 +152,6 @@ def run_starts(machine, own, group, stream, row):
     primitive: cython.bint
     program: int64_t
     node: int64_t
-    i: int64_t
     status: Status
     for i in range(rows.n_starts):
         start = cython.address(own.start[numbers[i]])
@@ -195,7 +178,6 @@ def run_starts(machine, own, group, stream, row):
 def has_key(machine: Machine, pool: cython.pointer(Pool), position: int64_t, hash_: uint64_t, row: int64_t) -> cython.bint:
     """Are the instances of an entry those of the candidate's key?"""
     words: cython.pointer(int64_t) = pool.data + pool.entries[position].block
-    k: int64_t
     value: int64_t
     for k in range(pool.n_keys):
         value = machine.columns[pool.keys[k].column].values[row]
@@ -242,7 +224,6 @@ def probe(machine, own, state, pool, view, row, position):
     words: cython.pointer(int64_t)
     start: int64_t = view.starts[row]
     tick: int64_t = view.ends[row]
-    i: int64_t
     some_go: cython.bint = False
     status: Status = count_work(machine, entry.n // INSTANCES_A_PROGRAM)
     if status != Status.FINE:
@@ -398,7 +379,6 @@ def rebind(own, state, pool, words):
 
 def emit(machine, own, ins, frame, view, row, start, born, node):
     """Bind the operands to a row of an output, or to the image of an instance."""
-    i: int64_t
     n: int64_t = ins.c
     register: int32_t
     operands: cython.pointer(cython.const[int32_t]) = cython.address(machine.rows.operand[ins.b])
@@ -426,7 +406,6 @@ def emit(machine, own, ins, frame, view, row, start, born, node):
 def emit_row(machine, ins, frame, start, end, node):
     stream: int64_t = -1 - ins.a
     result: cython.pointer(Result) = cython.address(machine.streams[stream].result)
-    i: int64_t
     register: int32_t
     operands: cython.pointer(cython.const[int32_t]) = cython.address(machine.rows.operand[ins.b])
     if result.ends.size == 0 and not (push(cython.address(machine.touched), stream) and push(cython.address(machine.filled), stream)):
@@ -448,7 +427,6 @@ def add_instance(machine, own, state, words):
     """Put an instance where later candidates find it; in an epoch of several events only at its end."""
     pool: cython.pointer(Pool) = cython.address(own.pools[state])
     hash_: uint64_t = 0
-    c: int64_t
     if not key_of_instance(pool, words, cython.address(hash_)):
         # A null in the key equals nothing, now or later: no candidate can ever affect it.
         return Status.FINE

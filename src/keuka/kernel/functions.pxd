@@ -73,3 +73,40 @@ cdef bint apply_function(
     int function, int64_t n, int64_t* dv, uint8_t* df, const int64_t* av, const uint8_t* af, const int64_t* bv, const uint8_t* bf,
     StringTable strings
 ) noexcept nogil
+cdef void civil(int64_t days, int64_t* year, int64_t* month, int64_t* day) noexcept nogil
+cdef int64_t days_of(int64_t year, int64_t month, int64_t day) noexcept nogil
+cdef void time_function(int function, int64_t time, int64_t unit, int64_t* result, uint8_t* flag) noexcept nogil
+cdef int64_t offset_at(int64_t time, const int64_t* offsets, int64_t n_offsets) noexcept nogil
+cdef void mathematics(int function, int64_t a, int64_t b, int64_t* result, uint8_t* flag) noexcept nogil
+cdef void number_conversion(int function, int64_t a, int64_t b, int64_t* result, uint8_t* flag) noexcept nogil
+cdef bint rescale(int64_t value, int64_t digits, int64_t* result) noexcept nogil
+cdef bint decimal_of_double(double x, int64_t scale, int64_t* result) noexcept nogil
+cdef int64_t text_function(int function, int64_t a, int64_t b, StringTable strings) noexcept nogil
+cdef int64_t write_number(char* out, int64_t value) noexcept nogil
+cdef int64_t write_padded(char* out, int64_t value, int64_t width) noexcept nogil
+cdef int64_t write_date(char* out, int64_t days) noexcept nogil
+cdef int64_t write_decimal(char* out, int64_t value, int64_t scale) noexcept nogil
+cdef int64_t write_time(char* out, int64_t time) noexcept nogil
+cdef void parse(int function, int64_t code, int64_t scale, int64_t* result, uint8_t* flag, StringTable strings) noexcept nogil
+cdef bint is_one_of(const char* text, const char* end, const char* words) noexcept nogil
+cdef bint parse_integer(const char* text, const char* end, int64_t* result) noexcept nogil
+cdef bint parse_double(const char* text, const char* end, double* result) noexcept nogil
+cdef bint is_large(const char* text, const char* end) noexcept nogil
+cdef bint digits(const char** text, const char* end, int64_t fewest, int64_t most, int64_t* value) noexcept nogil
+cdef bint take_sign(const char** text, const char* end) noexcept nogil
+cdef bint parse_time(const char* text, const char* end, int64_t* result) noexcept nogil
+cdef bint parse_date(const char* text, const char* end, int64_t* result) noexcept nogil
+cdef bint day_of(int64_t year, int64_t month, int64_t day, int64_t* result) noexcept nogil
+cdef bint parse_decimal(const char* text, const char* end, int64_t scale, int64_t* result) noexcept nogil
+cdef bint parse_exponent(const char* text, const char* end, int64_t* exponent) noexcept nogil
+cdef bint parse_offset(const char* text, const char* end, int64_t* offset) noexcept nogil
+cdef bint ask_patterns(
+    int64_t n, const int64_t* av, const uint8_t* af, const int64_t* bv, const uint8_t* bf, StringTable strings
+) noexcept nogil
+cdef int64_t divide_down(int64_t a, int64_t b) noexcept nogil
+cdef int64_t rest_above(int64_t a, int64_t b) noexcept nogil
+cdef void time_of(int64_t count, int64_t unit, int64_t* result, uint8_t* flag) noexcept nogil
+cdef int64_t saturated(int64_t time, int64_t more) noexcept nogil
+cdef bint is_blank(char byte) noexcept nogil
+cdef bint is_text(const char* text, const char* end, const char* word) noexcept nogil
+cdef bint take(const char** text, const char* end, char byte) noexcept nogil

@@ -8,9 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from cython.cimports.cpython.exc import PyErr_SetInterrupt
 from cython.cimports.keuka.kernel.bytecode import IS_NULL, add_overflows, mul_overflows, sub_overflows, write_shortest
-from cython.cimports.keuka.kernel.strings import StringTable, Verdicts
+from cython.cimports.keuka.kernel.strings import Verdicts
 from cython.cimports.libc.math import exp, isnan, log, pow, sqrt
-from cython.cimports.libc.stdint import int64_t, uint8_t
 from cython.cimports.libc.string import memcmp, memcpy, strlen
 
 # Functions that add texts to the string table, or write what is known of texts there: several threads cannot.
@@ -31,21 +30,7 @@ _LAST_OFFSET = cython.declare(int64_t, 16725225600)
 _CYCLE = cython.declare(int64_t, 12622780800)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def apply_function(
-    function: cython.int,
-    n: int64_t,
-    dv: cython.pointer(int64_t),
-    df: cython.pointer(uint8_t),
-    av: cython.pointer(cython.const[int64_t]),
-    af: cython.pointer(cython.const[uint8_t]),
-    bv: cython.pointer(cython.const[int64_t]),
-    bf: cython.pointer(cython.const[uint8_t]),
-    strings: StringTable,
-) -> cython.bint:
-    i: int64_t
+def apply_function(function, n, dv, df, av, af, bv, bf, strings):
     flag: uint8_t
     has_two: cython.bint = function in (TRUNCATE_TIME, TRUNCATE_MONTHS, MOVE_TIME, POW, REGEXP_LIKE, WRITE_DECIMAL, PARSE_DECIMAL)
     has_two = has_two or function >= RESCALE
@@ -75,29 +60,18 @@ def apply_function(
 # -- times ---------------------------------------------------------------------------------------------------------------
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def divide_down(a: int64_t, b: int64_t) -> int64_t:
+def divide_down(a, b):
     """The quotient rounded down; b is positive."""
     return a // b - (1 if a % b < 0 else 0)
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def rest_above(a: int64_t, b: int64_t) -> int64_t:
+def rest_above(a, b):
     """What is left after `divide_down`. Multiplying back could leave 64 bits for the earliest times."""
     rest: int64_t = a % b
     return rest + b if rest < 0 else rest
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def civil(days: int64_t, year: cython.pointer(int64_t), month: cython.pointer(int64_t), day: cython.pointer(int64_t)) -> cython.void:
+def civil(days, year, month, day):
     """Days since 1970 as a date of the Gregorian calendar (H. Hinnant, "chrono-Compatible Low-Level Date Algorithms")."""
     days += 719468  # since 0000-03-01
     era: int64_t = divide_down(days, 146097)
@@ -110,10 +84,7 @@ def civil(days: int64_t, year: cython.pointer(int64_t), month: cython.pointer(in
     year[0] = year_of_era + era * 400 + (1 if month[0] <= 2 else 0)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def days_of(year: int64_t, month: int64_t, day: int64_t) -> int64_t:
+def days_of(year, month, day):
     """The opposite of `civil`."""
     year -= 1 if month <= 2 else 0
     era: int64_t = divide_down(year, 400)
@@ -122,12 +93,7 @@ def days_of(year: int64_t, month: int64_t, day: int64_t) -> int64_t:
     return era * 146097 + year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + of_year - 719468
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def time_function(
-    function: cython.int, time: int64_t, unit: int64_t, result: cython.pointer(int64_t), flag: cython.pointer(uint8_t)
-) -> cython.void:
+def time_function(function, time, unit, result, flag):
     year: int64_t = 0
     month: int64_t = 0
     day: int64_t = 0
@@ -161,20 +127,13 @@ def time_function(
             time_of(days_of(year, month, 1), _DAY, result, flag)
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def time_of(count: int64_t, unit: int64_t, result: cython.pointer(int64_t), flag: cython.pointer(uint8_t)) -> cython.void:
+def time_of(count, unit, result, flag):
     """`count` units; null outside 64 bits."""
     if mul_overflows(count, unit, result):
         flag[0] = IS_NULL
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def offset_at(time: int64_t, offsets: cython.pointer(cython.const[int64_t]), n_offsets: int64_t) -> int64_t:
+def offset_at(time, offsets, n_offsets):
     """By how much the clocks of the zone are ahead of UTC, in microseconds."""
     seconds: int64_t = divide_down(time, _SECOND)
     if seconds >= _LAST_OFFSET:
@@ -194,20 +153,7 @@ def offset_at(time: int64_t, offsets: cython.pointer(cython.const[int64_t]), n_o
     return ((offsets[low] & (ZONE_STEP - 1)) - (ZONE_STEP >> 1)) * _SECOND
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def move_to_zone(
-    to_local: cython.bint,
-    n: int64_t,
-    dv: cython.pointer(int64_t),
-    df: cython.pointer(uint8_t),
-    av: cython.pointer(cython.const[int64_t]),
-    af: cython.pointer(cython.const[uint8_t]),
-    offsets: cython.pointer(cython.const[int64_t]),
-    n_offsets: int64_t,
-) -> cython.void:
-    i: int64_t
+def move_to_zone(to_local, n, dv, df, av, af, offsets, n_offsets):
     before: int64_t
     after: int64_t
     local: int64_t
@@ -229,11 +175,7 @@ def move_to_zone(
             df[i] = IS_NULL
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def saturated(time: int64_t, more: int64_t) -> int64_t:
+def saturated(time, more):
     total: int64_t = 0
     if add_overflows(time, more, cython.address(total)):
         return time
@@ -243,12 +185,7 @@ def saturated(time: int64_t, more: int64_t) -> int64_t:
 # -- numbers -------------------------------------------------------------------------------------------------------------
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def mathematics(
-    function: cython.int, a: int64_t, b: int64_t, result: cython.pointer(int64_t), flag: cython.pointer(uint8_t)
-) -> cython.void:
+def mathematics(function, a, b, result, flag):
     x: cython.double = 0
     y: cython.double = 0
     memcpy(cython.address(x), cython.address(a), 8)
@@ -269,12 +206,7 @@ def mathematics(
     memcpy(result, cython.address(x), 8)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def number_conversion(
-    function: cython.int, a: int64_t, b: int64_t, result: cython.pointer(int64_t), flag: cython.pointer(uint8_t)
-) -> cython.void:
+def number_conversion(function, a, b, result, flag):
     x: cython.double = 0
     result[0] = a
     if function == TO_INTEGER:
@@ -307,10 +239,7 @@ def number_conversion(
         flag[0] = IS_NULL
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def power_of_ten(exponent: int64_t) -> int64_t:
+def power_of_ten(exponent):
     """10^18 for all that are larger."""
     power: int64_t = 1
     for _ in range(min(exponent, 18)):
@@ -318,10 +247,7 @@ def power_of_ten(exponent: int64_t) -> int64_t:
     return power
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def rescale(value: int64_t, digits: int64_t, result: cython.pointer(int64_t)) -> cython.bint:
+def rescale(value, digits, result):
     """With so many more digits behind the point, or fewer, half up; False outside 64 bits. The value has at most 18 digits to lose."""
     power: int64_t
     rest: int64_t
@@ -339,10 +265,7 @@ def rescale(value: int64_t, digits: int64_t, result: cython.pointer(int64_t)) ->
     return True
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def decimal_of_double(x: cython.double, scale: int64_t, result: cython.pointer(int64_t)) -> cython.bint:
+def decimal_of_double(x, scale, result):
     """Half up on its shortest digits, as Spark does; False for what is not finite and for more than 18 digits."""
     text: cython.char[64]
     write_shortest(x, text)
@@ -352,10 +275,7 @@ def decimal_of_double(x: cython.double, scale: int64_t, result: cython.pointer(i
 # -- texts ---------------------------------------------------------------------------------------------------------------
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def text_function(function: cython.int, a: int64_t, b: int64_t, strings: StringTable) -> int64_t:
+def text_function(function, a, b, strings):
     """The code of the text; -1 when memory is out. What REGEXP_LIKE says is known already."""
     buffer: cython.char[64]
     known: cython.pointer(Verdicts)
@@ -390,10 +310,7 @@ def text_function(function: cython.int, a: int64_t, b: int64_t, strings: StringT
     return strings.add(buffer, size, 64)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def write_number(out: cython.pointer(cython.char), value: int64_t) -> int64_t:
+def write_number(out, value):
     """Its digits; how many bytes there are."""
     digits: cython.char[24]
     n: int64_t = 0
@@ -416,21 +333,14 @@ def write_number(out: cython.pointer(cython.char), value: int64_t) -> int64_t:
     return size
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def write_padded(out: cython.pointer(cython.char), value: int64_t, width: int64_t) -> int64_t:
-    i: int64_t
+def write_padded(out, value, width):
     for i in range(width):
         out[width - 1 - i] = cython.cast(cython.char, 48 + value % 10)
         value = value // 10
     return width
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def write_date(out: cython.pointer(cython.char), days: int64_t) -> int64_t:
+def write_date(out, days):
     """Like 2024-03-01; years beyond four digits have a sign."""
     year: int64_t = 0
     month: int64_t = 0
@@ -449,10 +359,7 @@ def write_date(out: cython.pointer(cython.char), days: int64_t) -> int64_t:
     return size + 6
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def write_decimal(out: cython.pointer(cython.char), value: int64_t, scale: int64_t) -> int64_t:
+def write_decimal(out, value, scale):
     """All digits behind the point, and at least one before it."""
     digits: cython.char[64]
     scale = max(cython.cast(int64_t, 0), min(scale, _MOST_SCALE))
@@ -471,10 +378,7 @@ def write_decimal(out: cython.pointer(cython.char), value: int64_t, scale: int64
     return size
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def write_time(out: cython.pointer(cython.char), time: int64_t) -> int64_t:
+def write_time(out, time):
     """Like 2024-03-01 09:10:30.25: no fraction where there is none."""
     rest: int64_t = rest_above(time, _DAY)
     size: int64_t = write_date(out, divide_down(time, _DAY))
@@ -499,26 +403,12 @@ def write_time(out: cython.pointer(cython.char), time: int64_t) -> int64_t:
 # -- texts as values -----------------------------------------------------------------------------------------------------
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def is_blank(byte: cython.char) -> cython.bint:
+def is_blank(byte):
     """ASCII's blanks and control characters, which conversions leave out at both ends."""
     return 0 <= byte <= 32 or byte == 127
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def parse(
-    function: cython.int,
-    code: int64_t,
-    scale: int64_t,
-    result: cython.pointer(int64_t),
-    flag: cython.pointer(uint8_t),
-    strings: StringTable,
-) -> cython.void:
+def parse(function, code, scale, result, flag, strings):
     text: cython.pointer(cython.const[cython.char]) = strings.blob + strings.entries[code].offset
     end: cython.pointer(cython.const[cython.char]) = text + strings.entries[code].length
     x: cython.double = 0
@@ -547,18 +437,10 @@ def parse(
         flag[0] = IS_NULL
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def is_one_of(
-    text: cython.pointer(cython.const[cython.char]),
-    end: cython.pointer(cython.const[cython.char]),
-    words: cython.pointer(cython.const[cython.char]),
-) -> cython.bint:
+def is_one_of(text, end, words):
     """Is the text, in lower case, one of the words, each with a blank on both sides?"""
     folded: cython.char[16]
     size: int64_t = end - text
-    i: int64_t
     if size < 1 or size > 12:
         return False
     for i in range(size):
@@ -572,16 +454,9 @@ def is_one_of(
     return False
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def parse_integer(
-    text: cython.pointer(cython.const[cython.char]), end: cython.pointer(cython.const[cython.char]), result: cython.pointer(int64_t)
-) -> cython.bint:
-    negative: cython.bint = text < end and text[0] == 45
+def parse_integer(text, end, result):
+    negative: cython.bint = take_sign(cython.address(text), end)
     value: int64_t = 0
-    if text < end and (text[0] == 45 or text[0] == 43):
-        text += 1
     if text == end:
         return False
     while text < end:
@@ -595,26 +470,17 @@ def parse_integer(
     return negative or not sub_overflows(0, value, result)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def parse_double(
-    text: cython.pointer(cython.const[cython.char]),
-    end: cython.pointer(cython.const[cython.char]),
-    result: cython.pointer(cython.double),
-) -> cython.bint:
+def parse_double(text, end, result):
     """As Java reads a double, but no hexadecimal ones; and Spark's words for what is not finite."""
     infinity: cython.double = 1e308 * 10.0
-    negative: cython.bint = text < end and text[0] == 45
     signed: cython.pointer(cython.const[cython.char]) = text
+    negative: cython.bint = take_sign(cython.address(signed), end)
     if is_one_of(text, end, b" inf +inf infinity +infinity ") or is_one_of(text, end, b" -inf -infinity "):
         result[0] = -infinity if negative else infinity
         return True
     if is_one_of(text, end, b" nan ") or is_text(text, end, b"+NaN") or is_text(text, end, b"-NaN"):
         result[0] = infinity - infinity
         return True
-    if text < end and (text[0] == 45 or text[0] == 43):
-        signed += 1
     if signed < end and ((end - 1)[0] | 32 == 100 or (end - 1)[0] | 32 == 102):  # Java's suffixes d and f
         end -= 1
     if signed == end or not (48 <= signed[0] <= 57 or signed[0] == 46):
@@ -627,23 +493,12 @@ def parse_double(
     return kind != 2
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def is_text(
-    text: cython.pointer(cython.const[cython.char]),
-    end: cython.pointer(cython.const[cython.char]),
-    word: cython.pointer(cython.const[cython.char]),
-) -> cython.bint:
+def is_text(text, end, word):
     """Is it this text of four bytes?"""
     return end - text == 4 and memcmp(text, word, 4) == 0
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def is_large(text: cython.pointer(cython.const[cython.char]), end: cython.pointer(cython.const[cython.char])) -> cython.bint:
+def is_large(text, end):
     """Is a number beyond the range of doubles too large, not too small? Its first digit and its exponent decide."""
     power: int64_t = 0
     exponent: int64_t = 0
@@ -661,9 +516,7 @@ def is_large(text: cython.pointer(cython.const[cython.char]), end: cython.pointe
         text += 1
     if text < end:
         text += 1
-        negative = text < end and text[0] == 45
-        if text < end and (text[0] == 45 or text[0] == 43):
-            text += 1
+        negative = take_sign(cython.address(text), end)
         while text < end:
             if exponent < 1000000000:
                 exponent = 10 * exponent + text[0] - 48
@@ -671,16 +524,7 @@ def is_large(text: cython.pointer(cython.const[cython.char]), end: cython.pointe
     return power - exponent > 0 if negative else power + exponent > 0
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def digits(
-    text: cython.pointer(cython.pointer(cython.const[cython.char])),
-    end: cython.pointer(cython.const[cython.char]),
-    fewest: int64_t,
-    most: int64_t,
-    value: cython.pointer(int64_t),
-) -> cython.bint:
+def digits(text, end, fewest, most, value):
     """Read the digits at `text`, which moves behind them: from `fewest` to `most`, and no further digit."""
     n: int64_t = 0
     value[0] = 0
@@ -693,13 +537,7 @@ def digits(
     return n >= fewest
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def take(
-    text: cython.pointer(cython.pointer(cython.const[cython.char])), end: cython.pointer(cython.const[cython.char]), byte: cython.char
-) -> cython.bint:
+def take(text, end, byte):
     """Is this the next character? Then move behind it."""
     if text[0] < end and text[0][0] == byte:
         text[0] += 1
@@ -707,12 +545,15 @@ def take(
     return False
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def parse_time(
-    text: cython.pointer(cython.const[cython.char]), end: cython.pointer(cython.const[cython.char]), result: cython.pointer(int64_t)
-) -> cython.bint:
+def take_sign(text, end):
+    """Move behind a sign; is it a minus?"""
+    negative: cython.bint = take(text, end, 45)
+    if not negative:
+        take(text, end, 43)
+    return negative
+
+
+def parse_time(text, end, result):
     """Spark's forms from a year to 2024-03-01T09:10:30.25+02:00; without an offset UTC. A time without a date is none."""
     at: cython.pointer(cython.pointer(cython.const[cython.char])) = cython.address(text)
     fields: int64_t[7]
@@ -720,9 +561,7 @@ def parse_time(
     count: int64_t = 0
     offset: int64_t = 0
     i: int64_t
-    negative: cython.bint = take(at, end, 45)
-    if not negative:
-        take(at, end, 43)
+    negative: cython.bint = take_sign(at, end)
     for i in range(7):
         fields[i] = 1 if i < 3 else 0
     if not digits(at, end, 4, 6, cython.address(fields[0])):
@@ -760,19 +599,11 @@ def parse_time(
     return not mul_overflows(day, _SECOND, result) and not add_overflows(result[0], fields[6], result)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def parse_date(
-    text: cython.pointer(cython.const[cython.char]), end: cython.pointer(cython.const[cython.char]), result: cython.pointer(int64_t)
-) -> cython.bint:
+def parse_date(text, end, result):
     """Spark's forms from a year to 2024-03-01; behind a day may follow anything that a blank or a T begins."""
     at: cython.pointer(cython.pointer(cython.const[cython.char])) = cython.address(text)
     fields: int64_t[3]
-    i: int64_t
-    negative: cython.bint = take(at, end, 45)
-    if not negative:
-        take(at, end, 43)
+    negative: cython.bint = take_sign(at, end)
     fields[1] = fields[2] = 1
     if not digits(at, end, 4, 7, cython.address(fields[0])):
         return False
@@ -784,10 +615,7 @@ def parse_date(
     return day_of(-fields[0] if negative else fields[0], fields[1], fields[2], result) and -_MOST_DAYS <= result[0] <= _MOST_DAYS
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def day_of(year: int64_t, month: int64_t, day: int64_t, result: cython.pointer(int64_t)) -> cython.bint:
+def day_of(year, month, day, result):
     """Days since 1970; False if the calendar has no such day."""
     if not 1 <= month <= 12 or day < 1:
         return False
@@ -796,19 +624,9 @@ def day_of(year: int64_t, month: int64_t, day: int64_t, result: cython.pointer(i
     return result[0] < days_of(year + (1 if month == 12 else 0), month % 12 + 1, 1)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def parse_decimal(
-    text: cython.pointer(cython.const[cython.char]),
-    end: cython.pointer(cython.const[cython.char]),
-    scale: int64_t,
-    result: cython.pointer(int64_t),
-) -> cython.bint:
+def parse_decimal(text, end, scale, result):
     """As Java reads a decimal, of ASCII digits alone, half up at the scale; False if it is none or has more than 18 digits there."""
-    negative: cython.bint = text < end and text[0] == 45
-    if text < end and (text[0] == 45 or text[0] == 43):
-        text += 1
+    negative: cython.bint = take_sign(cython.address(text), end)
     stop: cython.pointer(cython.const[cython.char]) = text
     n_digits: int64_t = 0
     n_fraction: int64_t = 0
@@ -850,19 +668,12 @@ def parse_decimal(
     return True
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def parse_exponent(
-    text: cython.pointer(cython.const[cython.char]), end: cython.pointer(cython.const[cython.char]), exponent: cython.pointer(int64_t)
-) -> cython.bint:
+def parse_exponent(text, end, exponent):
     """Up to ten digits behind e, and zeros before them."""
     at: cython.pointer(cython.pointer(cython.const[cython.char])) = cython.address(text)
     if not take(at, end, 101) and not take(at, end, 69):
         return False
-    negative: cython.bint = take(at, end, 45)
-    if not negative:
-        take(at, end, 43)
+    negative: cython.bint = take_sign(at, end)
     if text == end:
         return False
     while end - text > 1 and text[0] == 48:
@@ -874,12 +685,7 @@ def parse_exponent(
     return True
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def parse_offset(
-    text: cython.pointer(cython.const[cython.char]), end: cython.pointer(cython.const[cython.char]), offset: cython.pointer(int64_t)
-) -> cython.bint:
+def parse_offset(text, end, offset):
     """Z, or an offset in seconds: +2, +02, +0200, +02:00, up to 18 hours. Blanks may stand before it."""
     at: cython.pointer(cython.pointer(cython.const[cython.char])) = cython.address(text)
     hours: int64_t = 0
@@ -909,19 +715,8 @@ def parse_offset(
 # -- regular expressions -------------------------------------------------------------------------------------------------
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def ask_patterns(
-    n: int64_t,
-    av: cython.pointer(cython.const[int64_t]),
-    af: cython.pointer(cython.const[uint8_t]),
-    bv: cython.pointer(cython.const[int64_t]),
-    bf: cython.pointer(cython.const[uint8_t]),
-    strings: StringTable,
-) -> cython.bint:
+def ask_patterns(n, av, af, bv, bf, strings):
     """See to it that the patterns' verdicts on the texts are known: all unknown ones of the lanes in one call of Arrow, each text once."""
-    i: int64_t
     known: cython.pointer(Verdicts)
     done: cython.bint = True
     for i in range(n):

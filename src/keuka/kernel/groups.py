@@ -5,7 +5,7 @@ Comes after `batches.py`.
 
 import cython
 from cython.cimports.keuka.kernel.lineage import count_nodes
-from cython.cimports.keuka.kernel.machine import Machine, Operators, Status, empty_result
+from cython.cimports.keuka.kernel.machine import Operators, empty_result
 from cython.cimports.keuka.kernel.rows import UnitRow
 from cython.cimports.libc.stdint import int64_t
 

@@ -7,18 +7,13 @@ Only states that choose by history come here, and only in epochs with several ev
 import cython
 from cython.cimports.keuka.kernel.buffers import Buffer, grow, push
 from cython.cimports.keuka.kernel.lineage import Node, Times, node_at, times_at
-from cython.cimports.keuka.kernel.machine import Lineage, Machine, View
-from cython.cimports.libc.stdint import int64_t
+from cython.cimports.keuka.kernel.machine import Lineage
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def rank_rows(machine: Machine, view: cython.pointer(View), primitive: cython.bint) -> cython.bint:
+def rank_rows(machine, view, primitive):
     """Fill `ranked` with (row, rank) of all rows of the epoch at hand, by rank; equal histories have equal ranks."""
     lineage: cython.pointer(Lineage) = cython.address(machine.lineage)
     n: int64_t = view.high - view.low
-    i: int64_t
     rank: int64_t = 0
     lineage.histories.size = lineage.history_ends.size = 0
     for i in range(view.low, view.high):
@@ -40,10 +35,7 @@ def rank_rows(machine: Machine, view: cython.pointer(View), primitive: cython.bi
     return True
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def write_history(machine: Machine, node: int64_t) -> cython.bint:
+def write_history(machine, node):
     """Append the times of a node's primitive events, the last first, each as end and start."""
     lineage: cython.pointer(Lineage) = cython.address(machine.lineage)
     stack: cython.pointer(Buffer) = cython.address(lineage.stack)
@@ -70,10 +62,7 @@ def write_history(machine: Machine, node: int64_t) -> cython.bint:
     return True
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def compare(machine: Machine, first: int64_t, second: int64_t) -> int64_t:
+def compare(machine, first, second):
     """Negative if the first row's history comes first, 0 if they are equal."""
     lineage: cython.pointer(Lineage) = cython.address(machine.lineage)
     ends: cython.pointer(int64_t) = lineage.history_ends.data
@@ -88,16 +77,12 @@ def compare(machine: Machine, first: int64_t, second: int64_t) -> int64_t:
     return (1 if a == ends[first] else 0) - (1 if b == ends[second] else 0)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def sort_rows(machine: Machine, n: int64_t) -> cython.bint:
+def sort_rows(machine, n):
     """Merge sort: `ranked` gets the numbers of the epoch's rows in order, with room for their ranks."""
     lineage: cython.pointer(Lineage) = cython.address(machine.lineage)
     i: int64_t
     a: int64_t
     b: int64_t
-    k: int64_t
     middle: int64_t
     last: int64_t
     width: int64_t = 1

@@ -82,6 +82,9 @@ cdef int64_t find_entry(Pool* pool, const int64_t[::1] slots, const int64_t[::1]
 cdef copy_instances(Pool* pool, slots, keys)
 cdef bint copy_entry(Pool* pool, int64_t position, Buffer* found) noexcept
 cdef drop_entries(Pool* pool, slots, keys)
+cdef int64_t allocate(Pool* pool, int size_class) noexcept nogil
+cdef bint widen(Pool* pool, Entry* entry) noexcept nogil
+cdef bint resize(Pool* pool, int64_t n_entries) noexcept nogil
 
 cdef inline int64_t home_of(Pool* pool, uint64_t hash_) noexcept nogil:
     # The high bits: a product carries upwards, so the low ones know little of keys that end in zeros (whole doubles do).

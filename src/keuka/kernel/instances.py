@@ -6,18 +6,14 @@ instances; functions that need memory return False when it is out.
 
 import cython
 from cython.cimports.keuka.kernel.allocation import reallocate, release, zeroed
-from cython.cimports.keuka.kernel.buffers import Buffer, copy_words, grow
+from cython.cimports.keuka.kernel.buffers import copy_words, grow
 from cython.cimports.keuka.kernel.bytecode import canonical_double
 from cython.cimports.keuka.kernel.hashing import HASH_SEED, mix
-from cython.cimports.libc.stdint import INT64_MAX, int64_t, uint8_t, uint64_t
 from cython.cimports.libc.stdlib import free
 from cython.cimports.libc.string import memcpy
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def clear(pool: cython.pointer(Pool)) -> cython.void:
+def clear(pool):
     """Let go of all instances."""
     if pool.sieve != cython.NULL:
         pool.sieve.stale = True
@@ -33,16 +29,10 @@ def clear(pool: cython.pointer(Pool)) -> cython.void:
         pool.free_blocks[c] = -1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def key_of_instance(
-    pool: cython.pointer(Pool), words: cython.pointer(cython.const[int64_t]), hash_: cython.pointer(uint64_t)
-) -> cython.bint:
+def key_of_instance(pool, words, hash_):
     """Hash the key slots; False if one is null."""
     flags: cython.pointer(cython.const[uint8_t]) = cython.cast(cython.pointer(cython.const[uint8_t]), words + HEADER + pool.n_slots)
     h: uint64_t = HASH_SEED
-    k: int64_t
     value: int64_t
     for k in range(pool.n_keys):
         if flags[pool.keys[k].slot] != 0:
@@ -55,15 +45,9 @@ def key_of_instance(
     return True
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def same_key(
-    pool: cython.pointer(Pool), words: cython.pointer(cython.const[int64_t]), other: cython.pointer(cython.const[int64_t])
-) -> cython.bint:
+def same_key(pool, words, other):
     """Has an instance the key of one that is stored? A null in the key equals nothing, and such an instance is never stored."""
     flags: cython.pointer(cython.const[uint8_t]) = cython.cast(cython.pointer(cython.const[uint8_t]), words + HEADER + pool.n_slots)
-    k: int64_t
     slot: int64_t
     for k in range(pool.n_keys):
         slot = pool.keys[k].slot
@@ -78,10 +62,7 @@ def same_key(
     return True
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def insert(pool: cython.pointer(Pool), words: cython.pointer(cython.const[int64_t]), hash_: uint64_t) -> cython.bint:
+def insert(pool, words, hash_):
     """Add a copy of an instance."""
     # Three quarters of the entries stay free: most events find a free one and look no further.
     if 4 * (pool.n_used + 1) > pool.n_entries and not resize(pool, 2 * pool.n_entries if pool.n_entries > 0 else 4):
@@ -113,10 +94,7 @@ def insert(pool: cython.pointer(Pool), words: cython.pointer(cython.const[int64_
     return True
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def allocate(pool: cython.pointer(Pool), size_class: cython.int) -> int64_t:
+def allocate(pool, size_class):
     """A block; -1 when memory is out."""
     block: int64_t = pool.free_blocks[size_class]
     if block >= 0:
@@ -144,10 +122,7 @@ def give_back(pool: cython.pointer(Pool), block: int64_t, size_class: cython.int
     pool.free_blocks[size_class] = block
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def widen(pool: cython.pointer(Pool), entry: cython.pointer(Entry)) -> cython.bint:
+def widen(pool, entry):
     """Twice the room for the instances of a key."""
     block: int64_t = allocate(pool, entry.size_class + 1)
     if block < 0:
@@ -159,15 +134,11 @@ def widen(pool: cython.pointer(Pool), entry: cython.pointer(Entry)) -> cython.bi
     return True
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def resize(pool: cython.pointer(Pool), n_entries: int64_t) -> cython.bint:
+def resize(pool, n_entries):
     """Spread the keys over this many entries, a power of two and at least four."""
     fresh: cython.pointer(Entry) = cython.cast(cython.pointer(Entry), zeroed(n_entries * cython.sizeof(Entry)))
     if fresh == cython.NULL:
         return False
-    i: int64_t
     position: int64_t
     n: int64_t = n_entries
     pool.shift = 64
@@ -186,10 +157,7 @@ def resize(pool: cython.pointer(Pool), n_entries: int64_t) -> cython.bint:
     return True
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def reserve(pool: cython.pointer(Pool), n_keys: int64_t) -> cython.bint:
+def reserve(pool, n_keys):
     """Room for so many keys from the beginning, for an empty pool that gets instances in the order of their hashes.
 
     In a table that still has to grow they would all crowd at its beginning.
@@ -200,10 +168,7 @@ def reserve(pool: cython.pointer(Pool), n_keys: int64_t) -> cython.bint:
     return n_keys == 0 or resize(pool, n_entries)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def remove_instance(pool: cython.pointer(Pool), entry: cython.pointer(Entry), i: int64_t) -> cython.void:
+def remove_instance(pool, entry, i):
     """The last instance of the key takes its place. An entry without instances must be removed by the caller."""
     entry.n -= 1
     pool.n_live -= 1
@@ -211,10 +176,7 @@ def remove_instance(pool: cython.pointer(Pool), entry: cython.pointer(Entry), i:
         memcpy(pool.data + entry.block + i * pool.width, pool.data + entry.block + entry.n * pool.width, pool.width * 8)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def remove_entry(pool: cython.pointer(Pool), position: int64_t) -> cython.void:
+def remove_entry(pool, position):
     """Forget a key without instances. Entries behind it move up, so that no gap cuts them off from where they are looked for."""
     mask: int64_t = pool.n_entries - 1
     uncount_key(pool.sieve, pool.entries[position].hash)
@@ -229,10 +191,7 @@ def remove_entry(pool: cython.pointer(Pool), position: int64_t) -> cython.void:
     pool.n_used -= 1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def remove_empty(pool: cython.pointer(Pool), hash_: uint64_t) -> cython.void:
+def remove_empty(pool, hash_):
     """Forget a key with this hash if it has no instances left."""
     position: int64_t = home_of(pool, hash_)
     while pool.entries[position].hash != 0:
@@ -242,15 +201,11 @@ def remove_empty(pool: cython.pointer(Pool), hash_: uint64_t) -> cython.void:
         position = (position + 1) & (pool.n_entries - 1)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def expire(pool: cython.pointer(Pool), tick: int64_t) -> cython.bint:
+def expire(pool, tick):
     """Drop the instances that no candidate after `tick` can complete, and give memory back if most of it is unused.
 
     Run when the number of instances doubled or a window went by, so the cost is constant per instance.
     """
-    position: int64_t
     i: int64_t
     n_before: int64_t = pool.n_live
     # The next candidate ends after `tick`, so its DUR is larger by at least one.
@@ -276,14 +231,9 @@ def expire(pool: cython.pointer(Pool), tick: int64_t) -> cython.bint:
     return True
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def rebuild(pool: cython.pointer(Pool)) -> cython.bint:
+def rebuild(pool):
     """Write all instances into new memory that has room for no more than them, and forget keys without any."""
     old: Pool = pool[0]
-    position: int64_t
-    i: int64_t
     n_keys: int64_t = 0
     pool.entries = cython.NULL
     pool.data = cython.NULL

@@ -15,6 +15,7 @@ cdef struct Times:         # of the event that a node adds; 1, 0: it is not a pr
 cdef int64_t push_node(Machine machine, int64_t left, int64_t right, int64_t tag, int64_t start, int64_t end) noexcept nogil
 cdef int64_t leaf_node(Machine machine, View* view, int64_t row) noexcept nogil
 cdef int64_t event_node(Machine machine, View* view, int64_t row, int64_t parent, int64_t tag, bint primitive) noexcept nogil
+cdef keep_nodes(Machine machine, int64_t n_kept)
 
 cdef inline Node* node_at(Machine machine, int64_t number) noexcept nogil:
     return <Node*>machine.lineage.nodes.data + number

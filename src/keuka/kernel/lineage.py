@@ -8,14 +8,11 @@ import cython
 import numpy as np
 from cython.cimports.keuka.kernel.allocation import release
 from cython.cimports.keuka.kernel.buffers import Buffer, copy_words, grow, push, shrink
-from cython.cimports.keuka.kernel.machine import BYTES_A_CONTRIBUTOR, Machine, Operators, Status, View
-from cython.cimports.libc.stdint import int64_t, uint8_t
+from cython.cimports.keuka.kernel.machine import BYTES_A_CONTRIBUTOR, Operators, Status
+from cython.cimports.libc.stdint import uint8_t
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def push_node(machine: Machine, left: int64_t, right: int64_t, tag: int64_t, start: int64_t, end: int64_t) -> int64_t:
+def push_node(machine, left, right, tag, start, end):
     """A new node; -1 when memory is out."""
     nodes: cython.pointer(Buffer) = cython.address(machine.lineage.nodes)
     times: cython.pointer(Buffer) = cython.address(machine.lineage.times)
@@ -26,22 +23,14 @@ def push_node(machine: Machine, left: int64_t, right: int64_t, tag: int64_t, sta
     return count_nodes(machine) - 1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def leaf_node(machine: Machine, view: cython.pointer(View), row: int64_t) -> int64_t:
+def leaf_node(machine, view, row):
     """The node of an event's own contributors; -1 when memory is out."""
     if not view.is_source:
         return view.lineage[row]
     return push_node(machine, -2 - view.number, view.lineage[row], 0, 1, 0)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def event_node(
-    machine: Machine, view: cython.pointer(View), row: int64_t, parent: int64_t, tag: int64_t, primitive: cython.bint
-) -> int64_t:
+def event_node(machine, view, row, parent, tag, primitive):
     """The node of the parent's contributors, followed by the event's; -1 when memory is out."""
     leaf: int64_t = leaf_node(machine, view, row)
     if leaf < 0:
@@ -191,8 +180,7 @@ def sweep_taken(machine: Machine) -> None:
         machine.lineage.n_left = count_nodes(machine)
 
 
-@cython.cfunc
-def keep_nodes(machine: Machine, n_kept: int64_t):
+def keep_nodes(machine, n_kept):
     """Forget nodes that nothing leads to, but for the first ones."""
     n_nodes: int64_t = count_nodes(machine)
     moved = np.full(n_nodes + 1, -1, np.int64)

@@ -80,14 +80,15 @@ cdef struct Lineage:      # contributors of instances and matches
     Buffer history_ends   # by row of the epoch: where its history ends
     Buffer ranked         # (row, rank), by rank
     Buffer merged
-    int64_t n_shared      # nodes made of the batch before the first sequence that nobody reads
+    int64_t n_shared      # nodes made of the batch before the first unit that can stop in the middle
     int64_t n_left        # by the last sweep between two turns of matches
 
 cdef class Machine
 
 cdef class Operators:
     # The operators of one kind, as a machine runs them. Each kind derives its own; what it does not say is as of a kind that holds nothing.
-    # Numbers are the kind's own. The other half of a kind, what the forest knows of it, is described in operators.py.
+    # Numbers are the kind's own. In Python a kind also has `usage(number)`: what a part holds, the most it ever held, bytes; and what its
+    # Stores call. The other half of a kind, what the forest knows of it, is described in operators.py.
     cdef place(self, Machine machine, object rows)  # the forest changed; `rows` are what the other half gave
     cdef void reset(self) noexcept nogil            # a batch begins; the last one may have ended in the middle
     cdef Status run(self, Machine machine, int64_t number) noexcept nogil  # one unit; MORE: again, when its matches are taken
@@ -145,9 +146,15 @@ cdef class Machine:
     cdef void end_counting(self) noexcept
     cdef void reset(self) noexcept nogil
 
-cdef void* enlarged(void* data, int64_t n_old, int64_t n_new, int64_t size) except NULL
+cdef enlarge(void* place, int64_t n_old, int64_t n_new, int64_t size)
 cdef void empty_result(Result* result) noexcept nogil
 cdef Status look_for_signals(Machine machine) noexcept nogil
+cdef void free_frame(Frame* frame) noexcept
+cdef reserve_frame(Frame* frame, int64_t n)
+cdef void free_result(Result* result) noexcept
+cdef void free_rows(Result* result) noexcept nogil
+cdef void free_words(Buffer* buffer) noexcept nogil
+cdef int64_t result_bytes(Result* result) noexcept
 
 cdef inline Status count_work(Machine machine, int64_t n_programs) noexcept nogil:
     # Every loop counts what it does, so that Ctrl-C and a deadline end any of them.

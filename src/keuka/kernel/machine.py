@@ -8,13 +8,11 @@ is its own.
 import cython
 import numpy as np
 import pyarrow as pa
-from cython.cimports.cpython.ref import PyObject
 from cython.cimports.keuka.kernel.allocation import release, room, set_room, was_refused
 from cython.cimports.keuka.kernel.buffers import copy_flags, copy_words, grow
 from cython.cimports.keuka.kernel.lineage import count_nodes
 from cython.cimports.keuka.kernel.rows import OUTPUT, SOURCE
 from cython.cimports.keuka.kernel.system import check_signals, pending_exception, seconds
-from cython.cimports.libc.stdint import int64_t, uint8_t
 from cython.cimports.libc.stdlib import calloc, free, realloc
 from cython.cimports.libc.string import memcpy, memset
 
@@ -34,13 +32,16 @@ class OutOfTime(Exception):
 UNLIMITED = 1 << 62  # bytes
 
 
-def enlarged(data, n_old, n_new, size):
-    """An array with more elements, the new ones all zero. When memory is out the old one stays."""
-    grown: cython.pointer(cython.char) = cython.cast(cython.pointer(cython.char), realloc(data, (n_new + 1) * size))
+def enlarge(place, n_old, n_new, size):
+    """Give the array at a place at least so many elements, the new ones all zero. When memory is out the old one stays."""
+    array: cython.pointer(cython.p_void) = cython.cast(cython.pointer(cython.p_void), place)
+    if n_new <= n_old and array[0] != cython.NULL:
+        return
+    grown: cython.p_char = cython.cast(cython.p_char, realloc(array[0], (n_new + 1) * size))
     if grown == cython.NULL:
         raise MemoryError("no memory for the operators")
     memset(grown + n_old * size, 0, (n_new + 1 - n_old) * size)
-    return grown
+    array[0] = grown
 
 
 FEW_WORDS = 1024
@@ -56,16 +57,20 @@ def fresh(n_words: int):
     return np.frombuffer(pa.allocate_buffer(8 * n_words), np.int64)
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
-def free_frame(frame: cython.pointer(Frame)) -> cython.void:
+def free_frame(frame):
     free(frame.values)
     free(frame.flags)
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
-def free_result(result: cython.pointer(Result)) -> cython.void:
+def reserve_frame(frame, n):
+    free_frame(frame)
+    frame.values = cython.cast(cython.pointer(int64_t), calloc(n, 8))
+    frame.flags = cython.cast(cython.pointer(uint8_t), calloc(n, 1))
+    if frame.values == cython.NULL or frame.flags == cython.NULL:
+        raise MemoryError("no memory for the registers")
+
+
+def free_result(result):
     if result.columns != cython.NULL and result.flags != cython.NULL:
         free_rows(result)
     free(result.columns)
@@ -110,7 +115,7 @@ class Machine:
         self.forest = forest
         self.strings = forest.strings
         self.operators = [each.operators() for each in forest.kinds]
-        self.of_kind = cython.cast(cython.pointer(cython.pointer(PyObject)), enlarged(cython.NULL, 0, len(self.operators), 8))
+        enlarge(cython.address(self.of_kind), 0, len(self.operators), 8)
         for kind in range(len(self.operators)):
             self.of_kind[kind] = cython.cast(cython.pointer(PyObject), self.operators[kind])
         self.version = -1
@@ -150,7 +155,6 @@ class Machine:
 
     # -- following the forest ------------------------------------------------------------------------------------------------
 
-    @cython.cfunc
     def follow(self):
         """Take over what was loaded and unloaded. Only between batches."""
         if self.version == self.forest.version:
@@ -175,29 +179,16 @@ class Machine:
             self.lineage.times.size += 1
         self.version = self.rows.version
 
-    @cython.cfunc
     def grow_arrays(self):
         """Room for every number of the forest."""
-        n_streams: int64_t = self.rows.n_streams
-        n_columns: int64_t = self.rows.n_columns
-        n_hashes: int64_t = self.rows.n_hashes
-        memory: cython.p_void
-        if n_streams > self.n_streams or self.streams == cython.NULL:
-            memory = enlarged(self.streams, self.n_streams, n_streams, cython.sizeof(StreamPart))
-            self.streams = cython.cast(cython.pointer(StreamPart), memory)
-            self.n_streams = n_streams
-        if n_columns > self.n_columns or self.columns == cython.NULL:
-            memory = enlarged(self.columns, self.n_columns, n_columns, cython.sizeof(Column))
-            self.columns = cython.cast(cython.pointer(Column), memory)
-            memory = enlarged(self.computed, self.n_columns, n_columns, cython.sizeof(Computed))
-            self.computed = cython.cast(cython.pointer(Computed), memory)
-            self.n_columns = n_columns
-        if n_hashes > self.n_hashes or self.hashes == cython.NULL:
-            memory = enlarged(self.hashes, self.n_hashes, n_hashes, cython.sizeof(HashPart))
-            self.hashes = cython.cast(cython.pointer(HashPart), memory)
-            self.n_hashes = n_hashes
+        enlarge(cython.address(self.streams), self.n_streams, self.rows.n_streams, cython.sizeof(StreamPart))
+        enlarge(cython.address(self.columns), self.n_columns, self.rows.n_columns, cython.sizeof(Column))
+        enlarge(cython.address(self.computed), self.n_columns, self.rows.n_columns, cython.sizeof(Computed))
+        enlarge(cython.address(self.hashes), self.n_hashes, self.rows.n_hashes, cython.sizeof(HashPart))
+        self.n_streams = max(self.n_streams, self.rows.n_streams)
+        self.n_columns = max(self.n_columns, self.rows.n_columns)
+        self.n_hashes = max(self.n_hashes, self.rows.n_hashes)
 
-    @cython.cfunc
     def place_streams(self):
         """Every operator its output."""
         i: int64_t
@@ -208,8 +199,7 @@ class Machine:
             self.place_result(i)
         self.reset()
 
-    @cython.cfunc
-    def place_result(self, stream: int64_t):
+    def place_result(self, stream):
         """Buffers for the output of an operator. A number that is another operator's now begins without any.
 
         Some reserve rows in all buffers at once and look at the capacity of one, so none may be left of another operator.
@@ -228,7 +218,6 @@ class Machine:
             raise MemoryError("no memory for the operators")
         result.serial = serial
 
-    @cython.cfunc
     def reserve_registers(self):
         n_registers: int64_t = self.rows.n_registers
         n_wide: int64_t = self.rows.n_wide
@@ -238,28 +227,16 @@ class Machine:
         self.frames.edge.constants = self.frames.wide.constants = self.frames.state.constants
         self.frames.edge.sets = self.frames.wide.sets = self.frames.state.sets
         if n_registers > self.frames.n_registers:
-            for one in (1, 2):
-                frame: cython.pointer(Frame) = cython.address(self.frames.state) if one == 1 else cython.address(self.frames.edge)
-                free(frame.values)
-                free(frame.flags)
-                frame.values = cython.cast(cython.pointer(int64_t), calloc(n_registers, 8))
-                frame.flags = cython.cast(cython.pointer(uint8_t), calloc(n_registers, 1))
-                if frame.values == cython.NULL or frame.flags == cython.NULL:
-                    raise MemoryError("no memory for the registers")
+            reserve_frame(cython.address(self.frames.state), n_registers)
+            reserve_frame(cython.address(self.frames.edge), n_registers)
             self.frames.n_registers = n_registers
         if n_wide > self.frames.n_wide:
-            free(self.frames.wide.values)
-            free(self.frames.wide.flags)
-            self.frames.wide.values = cython.cast(cython.pointer(int64_t), calloc(n_wide * CHUNK, 8))
-            self.frames.wide.flags = cython.cast(cython.pointer(uint8_t), calloc(n_wide * CHUNK, 1))
-            if self.frames.wide.values == cython.NULL or self.frames.wide.flags == cython.NULL:
-                raise MemoryError("no memory for the registers")
+            reserve_frame(cython.address(self.frames.wide), n_wide * CHUNK)
             self.frames.n_wide = n_wide
 
     # -- one batch -------------------------------------------------------------------------------------------------------------
 
-    @cython.cfunc
-    def fail(self, status: Status):
+    def fail(self, status):
         if status == Status.NO_MEMORY and self.refused:
             raise OutOfRoom
         if status == Status.NO_MEMORY:
@@ -272,16 +249,12 @@ class Machine:
             pending_exception()
             raise KeyboardInterrupt
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def begin_counting(self) -> cython.void:
+    def begin_counting(self):
         """What this thread takes of memory from now on is this machine's, and has to fit into its room."""
         self.n_text_bytes = self.strings.total()
         set_room(self.room)
 
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def end_counting(self) -> cython.void:
+    def end_counting(self):
         left: int64_t = room()
         if self.held >= 0:
             # Strings are the forest's, and counted there.
@@ -344,12 +317,8 @@ class Machine:
                 return False
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def reset(self) -> cython.void:
+    def reset(self):
         """Forget the output of the last batch, and give memory back after a burst."""
-        i: int64_t
         result: cython.pointer(Result)
         for i in range(self.filled.size):
             result = cython.address(self.streams[self.filled.data[i]].result)
@@ -442,12 +411,8 @@ class Machine:
         return total
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def free_rows(result: cython.pointer(Result)) -> cython.void:
+def free_rows(result):
     """Let go of an output's memory; the next row takes new."""
-    c: int64_t
     free_words(cython.address(result.starts))
     free_words(cython.address(result.ends))
     free_words(cython.address(result.lineage))
@@ -458,18 +423,13 @@ def free_rows(result: cython.pointer(Result)) -> cython.void:
         result.flags[c].size = result.flags[c].capacity = 0
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def free_words(buffer: cython.pointer(Buffer)) -> cython.void:
+def free_words(buffer):
     release(buffer.data, buffer.capacity * 8)
     buffer.data = cython.NULL
     buffer.size = buffer.capacity = 0
 
 
-@cython.cfunc
-@cython.exceptval(check=False)
-def result_bytes(result: cython.pointer(Result)) -> int64_t:
+def result_bytes(result):
     c: int64_t
     total: int64_t = 8 * (result.starts.capacity + result.ends.capacity + result.lineage.capacity)
     if result.columns != cython.NULL and result.flags != cython.NULL:
@@ -480,7 +440,6 @@ def result_bytes(result: cython.pointer(Result)) -> int64_t:
 
 def empty_result(result):
     """Forget the rows of an output, not their memory."""
-    c: int64_t
     result.starts.size = result.ends.size = result.lineage.size = 0
     for c in range(result.n_columns):
         result.columns[c].size = 0

@@ -5,7 +5,6 @@
 
 import cython
 import numpy as np
-from cython.cimports.libc.stdint import int64_t
 
 
 def dtypes(description: dict) -> dict:

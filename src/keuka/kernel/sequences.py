@@ -7,7 +7,7 @@ window begins the search instead.
 
 import cython
 from cython.cimports.keuka.kernel.batches import take_result
-from cython.cimports.keuka.kernel.buffers import Buffer, grow, push
+from cython.cimports.keuka.kernel.buffers import grow, push
 from cython.cimports.keuka.kernel.bytecode import Column, canonical_double
 from cython.cimports.keuka.kernel.construction import (
     begin_by_deadline,
@@ -18,7 +18,7 @@ from cython.cimports.keuka.kernel.construction import (
     search,
 )
 from cython.cimports.keuka.kernel.lineage import leaf_node
-from cython.cimports.keuka.kernel.machine import AHEAD, LARGE, ROW_HANDLE, Machine, Operators, Status, View, enlarged, visit
+from cython.cimports.keuka.kernel.machine import AHEAD, LARGE, ROW_HANDLE, View, enlarge, visit
 from cython.cimports.keuka.kernel.stacks import (
     EVENT_END,
     EVENT_HEADER,
@@ -34,11 +34,9 @@ from cython.cimports.keuka.kernel.stacks import (
     AbsenceRow,
     Bound,
     ComponentRow,
-    FeedRow,
     LevelRow,
     PortRows,
     Ring,
-    Sequence,
     TestRow,
     copy_stacked,
     drop_event,
@@ -58,8 +56,8 @@ from cython.cimports.keuka.kernel.stacks import (
     top_before,
 )
 from cython.cimports.keuka.kernel.system import highest_bit, prefetch
-from cython.cimports.libc.stdint import INT64_MAX, int64_t, uint8_t, uint64_t
-from cython.cimports.libc.stdlib import calloc, free
+from cython.cimports.libc.stdint import INT64_MAX, uint8_t
+from cython.cimports.libc.stdlib import free
 from cython.cimports.libc.string import memset
 
 
@@ -72,15 +70,13 @@ class Sequences(Operators):
             free_sequence(cython.address(self.sequences[number]))
         free(self.sequences)
 
-    @cython.cfunc
-    def place(self, machine: Machine, rows):
+    def place(self, machine, rows):
         """Every sequence its stacks; those of sequences that are gone are emptied."""
         number: int64_t
         n: int64_t = len(rows)
         self.arrays = rows
-        if n > self.n or self.sequences == cython.NULL:
-            self.sequences = cython.cast(cython.pointer(Sequence), enlarged(self.sequences, self.n, n, cython.sizeof(Sequence)))
-            self.n = n
+        enlarge(cython.address(self.sequences), self.n, n, cython.sizeof(Sequence))
+        self.n = n
         for number in range(n):
             arrays = rows[number]
             if self.sequences[number].serial != 0 and (arrays is None or arrays.serial != self.sequences[number].serial):
@@ -115,25 +111,22 @@ class Sequences(Operators):
         seq.key_type, seq.key_is_double, seq.program, seq.n_items = arrays.key_type, arrays.key_type == 2, arrays.program, arrays.n_items
         seq.n_components, seq.n_positive, seq.n_ports = arrays.n_components, arrays.n_positive, arrays.n_ports
         seq.n_feeds, seq.n_slots = arrays.n_feeds, arrays.n_slots
-        seq.rings = cython.cast(cython.pointer(Ring), calloc(seq.n_components, cython.sizeof(Ring)))
-        seq.port_rows = cython.cast(cython.pointer(PortRows), calloc(seq.n_ports, cython.sizeof(PortRows)))
-        seq.shared = cython.cast(cython.pointer(int64_t), calloc(seq.n_components, 8))
-        seq.nothing = cython.cast(cython.pointer(int64_t), calloc(seq.n_components, 8))
-        seq.values = cython.cast(cython.pointer(int64_t), calloc(seq.n_slots + 1, 8))
-        seq.flags = cython.cast(cython.pointer(uint8_t), calloc(seq.n_slots + 1, 1))
-        seq.bound = cython.cast(cython.pointer(Bound), calloc(seq.n_components, cython.sizeof(Bound)))
-        seq.cursor = cython.cast(cython.pointer(int64_t), calloc(seq.n_positive, 8))
-        seq.low = cython.cast(cython.pointer(int64_t), calloc(seq.n_positive, 8))
-        seq.since = cython.cast(cython.pointer(int64_t), calloc(seq.n_positive, 8))
-        seq.alive = cython.cast(cython.pointer(uint64_t), calloc(seq.n_positive, 8))
-        seq.failed = cython.cast(cython.pointer(uint64_t), calloc(seq.n_positive, 8))
-        if (
-            seq.rings == cython.NULL or seq.port_rows == cython.NULL or seq.shared == cython.NULL or seq.nothing == cython.NULL
-            or seq.values == cython.NULL or seq.flags == cython.NULL or seq.bound == cython.NULL or seq.cursor == cython.NULL
-            or seq.low == cython.NULL or seq.since == cython.NULL or seq.alive == cython.NULL or seq.failed == cython.NULL
-        ):  # fmt: skip
+        try:
+            enlarge(cython.address(seq.rings), 0, seq.n_components, cython.sizeof(Ring))
+            enlarge(cython.address(seq.port_rows), 0, seq.n_ports, cython.sizeof(PortRows))
+            enlarge(cython.address(seq.bound), 0, seq.n_components, cython.sizeof(Bound))
+            enlarge(cython.address(seq.shared), 0, seq.n_components, 8)
+            enlarge(cython.address(seq.nothing), 0, seq.n_components, 8)
+            enlarge(cython.address(seq.values), 0, seq.n_slots, 8)
+            enlarge(cython.address(seq.flags), 0, seq.n_slots, 1)
+            enlarge(cython.address(seq.cursor), 0, seq.n_positive, 8)
+            enlarge(cython.address(seq.low), 0, seq.n_positive, 8)
+            enlarge(cython.address(seq.since), 0, seq.n_positive, 8)
+            enlarge(cython.address(seq.alive), 0, seq.n_positive, 8)
+            enlarge(cython.address(seq.failed), 0, seq.n_positive, 8)
+        except MemoryError:
             free_sequence(seq)
-            raise MemoryError("no memory for a sequence")
+            raise
         seq.keys.width = 2 + seq.n_components
         for i in range(seq.n_components):
             seq.shared[i] = seq.nothing[i] = -1
@@ -143,27 +136,15 @@ class Sequences(Operators):
             seq.carries = seq.carries or seq.slot_types[i] == ROW_HANDLE
         seq.serial = arrays.serial
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def reset(self) -> cython.void:
-        number: int64_t
+    def reset(self):
         for number in range(self.n):
             self.sequences[number].is_open = self.sequences[number].is_searching = False
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def run(self, machine: Machine, number: int64_t) -> Status:
+    def run(self, machine, number):
         return run_sequence(machine, cython.address(self.sequences[number]))
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def next_deadline(self, tick: cython.pointer(int64_t)) -> cython.bint:
+    def next_deadline(self, tick):
         """The end of a window that completes matches, or the tick from which on a stacked event can be part of no match."""
-        number: int64_t
-        c: int64_t
         end: int64_t
         kept_for: int64_t
         some: cython.bint = False
@@ -207,24 +188,15 @@ class Sequences(Operators):
     def drop_stacked(self, number: int64_t, keys=None) -> None:
         drop_stacked(self.at(number), keys)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def n_bytes(self) -> int64_t:
+    def n_bytes(self):
         total: int64_t = 0
-        number: int64_t
         for number in range(self.n):
             total += stack_bytes(cython.address(self.sequences[number]))
         return total
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def n_batch_bytes(self) -> int64_t:
+    def n_batch_bytes(self):
         """The rows of the last batch that sequences looked at."""
         total: int64_t = 0
-        number: int64_t
-        p: int64_t
         seq: cython.pointer(Sequence)
         for number in range(self.n):
             seq = cython.address(self.sequences[number])
@@ -233,20 +205,13 @@ class Sequences(Operators):
                 total += seq.port_rows[p].rows.capacity + seq.port_rows[p].masks.capacity
         return 8 * total
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def collect(self, slot_type: int64_t, found: cython.pointer(Buffer)) -> cython.bint:
+    def collect(self, slot_type, found):
         """Values of slots, and keys."""
         seq: cython.pointer(Sequence)
         ring: cython.pointer(Ring)
         words: cython.pointer(int64_t)
         row: cython.pointer(cython.const[ComponentRow])
         flags: cython.pointer(uint8_t)
-        number: int64_t
-        component: int64_t
-        event: int64_t
-        i: int64_t
         for number in range(self.n):
             seq = cython.address(self.sequences[number])
             for component in range(seq.n_components):
@@ -266,16 +231,10 @@ class Sequences(Operators):
                                 return False
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def visit_nodes(self, machine: Machine, place: cython.pointer(int64_t), move: cython.bint) -> cython.void:
+    def visit_nodes(self, machine, place, move):
         """Those of stacked events. Where a search stopped after a match, the events of that match are bound, and it goes on with them."""
         seq: cython.pointer(Sequence)
         words: cython.pointer(int64_t)
-        number: int64_t
-        i: int64_t
-        event: int64_t
         for number in range(self.n):
             seq = cython.address(self.sequences[number])
             for i in range(seq.n_components):
@@ -287,12 +246,8 @@ class Sequences(Operators):
                     visit(cython.address(seq.bound[i].node), place, move)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def stack_bytes(seq: cython.pointer(Sequence)) -> int64_t:
+def stack_bytes(seq):
     """The stacks, and their keys."""
-    i: int64_t
     total: int64_t = 8 * (seq.keys.n_entries * seq.keys.width + seq.waiting.firsts.capacity + seq.arrived.firsts.capacity)
     for i in range(seq.n_components):
         if seq.rings[i].data != cython.NULL:
@@ -300,16 +255,12 @@ def stack_bytes(seq: cython.pointer(Sequence)) -> int64_t:
     return total
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def run_sequence(machine: Machine, seq: cython.pointer(Sequence)) -> Status:
+def run_sequence(machine, seq):
     """Run a batch, or go on with it. MORE: there are matches to take before it can go on."""
     status: Status
     tick: int64_t = 0
     deadline: int64_t
     any_left: cython.bint
-    i: int64_t
     if not seq.is_open:
         status = open_batch(machine, seq)
         if status != Status.FINE:
@@ -351,12 +302,8 @@ def run_sequence(machine: Machine, seq: cython.pointer(Sequence)) -> Status:
     return Status.FINE
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def open_batch(machine: Machine, seq: cython.pointer(Sequence)) -> Status:
+def open_batch(machine, seq):
     """Find the rows that are events of some component. Others cost nothing from here on."""
-    p: int64_t
     stream: int64_t
     status: Status
     for p in range(seq.n_ports):
@@ -372,10 +319,7 @@ def open_batch(machine: Machine, seq: cython.pointer(Sequence)) -> Status:
     return Status.FINE
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def select_rows(machine: Machine, seq: cython.pointer(Sequence), port: int64_t) -> cython.bint:
+def select_rows(machine, seq, port):
     view: cython.pointer(View) = cython.address(machine.streams[seq.ports[port]].view)
     owner: cython.pointer(cython.const[uint8_t]) = machine.streams[seq.ports[port]].owner_data
     found: cython.pointer(PortRows) = seq.port_rows + port
@@ -383,8 +327,6 @@ def select_rows(machine: Machine, seq: cython.pointer(Sequence), port: int64_t) 
     gate: cython.pointer(Column)
     n: int64_t = view.n_rows
     k: int64_t = 0
-    f: int64_t
-    row: int64_t
     masks: cython.pointer(uint64_t)
     found.n = found.low = found.high = 0
     if n == 0:
@@ -419,12 +361,8 @@ def select_rows(machine: Machine, seq: cython.pointer(Sequence), port: int64_t) 
     return True
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def next_tick(machine: Machine, seq: cython.pointer(Sequence), tick: cython.pointer(int64_t)) -> cython.bint:
+def next_tick(machine, seq, tick):
     """The end of the next epoch that has events of the sequence."""
-    p: int64_t
     end: int64_t
     found: cython.pointer(PortRows)
     any_left: cython.bint = False
@@ -439,11 +377,7 @@ def next_tick(machine: Machine, seq: cython.pointer(Sequence), tick: cython.poin
     return any_left
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def begin_epoch(machine: Machine, seq: cython.pointer(Sequence), tick: int64_t) -> cython.void:
-    p: int64_t
+def begin_epoch(machine, seq, tick):
     n: int64_t = 0
     only: int64_t = 0
     found: cython.pointer(PortRows)
@@ -467,22 +401,14 @@ def begin_epoch(machine: Machine, seq: cython.pointer(Sequence), tick: int64_t) 
     rewind(seq)
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def rewind(seq: cython.pointer(Sequence)) -> cython.void:
+def rewind(seq):
     """To the first event of the epoch at hand."""
     seq.mask = seq.only_mask
     seq.at_feed = seq.n_feeds
     seq.at_row = 0
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def fetch_ahead(machine: Machine, seq: cython.pointer(Sequence), port: int64_t) -> cython.void:
+def fetch_ahead(machine, seq, port):
     """Ask for the entry of a later row's key."""
     found: cython.pointer(PortRows) = seq.port_rows + port
     later: int64_t = found.low + AHEAD
@@ -495,10 +421,7 @@ def fetch_ahead(machine: Machine, seq: cython.pointer(Sequence), port: int64_t) 
             prefetch(seq.keys.entries + cython.cast(int64_t, hash_ >> seq.keys.shift) * seq.keys.width)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def take_events(machine: Machine, seq: cython.pointer(Sequence)) -> Status:
+def take_events(machine, seq):
     """The events of an epoch, those of later components first: none sees what is simultaneous with it. Stops when a search begins."""
     feed: int64_t
     k: int64_t
@@ -532,10 +455,7 @@ def take_events(machine: Machine, seq: cython.pointer(Sequence)) -> Status:
         rewind(seq)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def take_event(machine: Machine, seq: cython.pointer(Sequence), number: int64_t, row: int64_t) -> Status:
+def take_event(machine, seq, number, row):
     """One event of a component: it begins a search, or is stacked."""
     feed: cython.pointer(cython.const[FeedRow]) = seq.feeds + number
     component: int64_t = feed.component
@@ -563,25 +483,13 @@ def take_event(machine: Machine, seq: cython.pointer(Sequence), number: int64_t,
     return stack_event(machine, seq, feed, row, tops, hash_, key)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def stack_event(
-    machine: Machine,
-    seq: cython.pointer(Sequence),
-    feed: cython.pointer(cython.const[FeedRow]),
-    row: int64_t,
-    tops: cython.pointer(int64_t),
-    hash_: uint64_t,
-    key: int64_t,
-) -> Status:
+def stack_event(machine, seq, feed, row, tops, hash_, key):
     component: int64_t = feed.component
     view: cython.pointer(View) = cython.address(machine.streams[feed.stream].view)
     tick: int64_t = view.ends[row]
     ring: cython.pointer(Ring) = seq.rings + component
     words: cython.pointer(int64_t)
     node: int64_t = -1
-    i: int64_t
     if not is_wanted(seq, component, tops, tick):
         return Status.FINE
     drop_old(seq, component, tick)
@@ -608,10 +516,7 @@ def stack_event(
     return Status.FINE
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def is_wanted(seq: cython.pointer(Sequence), component: int64_t, tops: cython.pointer(int64_t), tick: int64_t) -> cython.bint:
+def is_wanted(seq, component, tops, tick):
     """Is there what must come before the event? Else it leads to no match."""
     row: cython.pointer(cython.const[ComponentRow]) = seq.components + component
     before: int64_t = row.positive_before

@@ -221,6 +221,10 @@ cdef put_stacked(Sequence* seq, list arriving)
 cdef stack_again(Sequence* seq, list events)
 cdef clear_stacks(Sequence* seq)
 cdef drop_stacked(Sequence* seq, keys)
+cdef bint place_events(Ring* ring, int64_t n_places) noexcept nogil
+cdef bint place_keys(Keys* keys, const Ring* rings, int64_t n_rings, int64_t n_more) noexcept nogil
+cdef bint is_alive(const int64_t* entry, const Ring* rings, int64_t n_rings) noexcept nogil
+cdef int64_t* free_entry(Keys* keys, uint64_t hash_) noexcept nogil
 
 cdef inline int64_t* event_at(const Ring* ring, int64_t number) noexcept nogil:
     return ring.data + (number & ring.mask) * ring.width

@@ -8,9 +8,8 @@ kernel; so first events whose windows will end stand in queues of their own.
 import cython
 import numpy as np
 from cython.cimports.keuka.kernel.allocation import reallocate, release, zeroed
-from cython.cimports.keuka.kernel.buffers import Buffer, push, shrink
+from cython.cimports.keuka.kernel.buffers import push, shrink
 from cython.cimports.keuka.kernel.bytecode import canonical_double
-from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.stdlib import free
 from cython.cimports.libc.string import memcpy, memmove, memset
 
@@ -21,10 +20,7 @@ DTYPES = dtypes(description)
 MANY_PLACES = cython.declare(int64_t, 1024)  # of stacked events, below which gaps among them do not matter
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def add_event(ring: cython.pointer(Ring)) -> cython.bint:
+def add_event(ring):
     """Room for one more event at the head; the caller fills it in. False when memory is out."""
     n_places: int64_t = 0 if ring.data == cython.NULL else ring.mask + 1
     if ring.head - ring.tail == n_places:
@@ -32,10 +28,7 @@ def add_event(ring: cython.pointer(Ring)) -> cython.bint:
     return True
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def shrink_ring(ring: cython.pointer(Ring)) -> cython.bint:
+def shrink_ring(ring):
     """Give memory back after a burst; all of it if there is no event."""
     n: int64_t = ring.head - ring.tail
     n_places: int64_t = FEWEST
@@ -53,12 +46,8 @@ def shrink_ring(ring: cython.pointer(Ring)) -> cython.bint:
     return place_events(ring, n_places)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def place_events(ring: cython.pointer(Ring), n_places: int64_t) -> cython.bint:
+def place_events(ring, n_places):
     data: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), reallocate(cython.NULL, 0, n_places * ring.width * 8))
-    number: int64_t
     if data == cython.NULL:
         return False
     for number in range(ring.tail, ring.head):
@@ -70,17 +59,7 @@ def place_events(ring: cython.pointer(Ring), n_places: int64_t) -> cython.bint:
     return True
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def add_key(
-    keys: cython.pointer(Keys),
-    rings: cython.pointer(cython.const[Ring]),
-    n_rings: int64_t,
-    hash_: uint64_t,
-    key: int64_t,
-    tops: cython.pointer(cython.pointer(int64_t)),
-) -> cython.bint:
+def add_key(keys, rings, n_rings, hash_, key, tops):
     """A new entry, its stacks empty. Entries move, so that pointers to others are no longer good."""
     entry: cython.pointer(int64_t)
     if 2 * (keys.n_used + 1) > keys.n_entries and not place_keys(keys, rings, n_rings, 1):
@@ -94,12 +73,8 @@ def add_key(
     return True
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def tidy_keys(keys: cython.pointer(Keys), rings: cython.pointer(cython.const[Ring]), n_rings: int64_t) -> cython.bint:
+def tidy_keys(keys, rings, n_rings):
     """Forget keys without events when they may be most of the table."""
-    i: int64_t
     n_events: int64_t = 0
     for i in range(n_rings):
         n_events += rings[i].head - rings[i].tail
@@ -108,13 +83,9 @@ def tidy_keys(keys: cython.pointer(Keys), rings: cython.pointer(cython.const[Rin
     return True
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def place_keys(keys: cython.pointer(Keys), rings: cython.pointer(cython.const[Ring]), n_rings: int64_t, n_more: int64_t) -> cython.bint:
+def place_keys(keys, rings, n_rings, n_more):
     """Write the table anew, without keys that have no event any more, and room for as many again."""
     old: Keys = keys[0]
-    i: int64_t
     n_alive: int64_t = 0
     entry: cython.pointer(int64_t)
     for i in range(old.n_entries):
@@ -140,11 +111,7 @@ def place_keys(keys: cython.pointer(Keys), rings: cython.pointer(cython.const[Ri
     return True
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def is_alive(entry: cython.pointer(cython.const[int64_t]), rings: cython.pointer(cython.const[Ring]), n_rings: int64_t) -> cython.bint:
-    i: int64_t
+def is_alive(entry, rings, n_rings):
     if entry[0] == 0:
         return False
     for i in range(n_rings):
@@ -153,22 +120,14 @@ def is_alive(entry: cython.pointer(cython.const[int64_t]), rings: cython.pointer
     return False
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def free_entry(keys: cython.pointer(Keys), hash_: uint64_t) -> cython.pointer(int64_t):
+def free_entry(keys, hash_):
     position: int64_t = cython.cast(int64_t, hash_ >> keys.shift)
     while keys.entries[position * keys.width] != 0:
         position = (position + 1) & (keys.n_entries - 1)
     return keys.entries + position * keys.width
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def new_event(
-    seq: cython.pointer(Sequence), component: int64_t, tops: cython.pointer(int64_t), hash_: uint64_t, key: int64_t, tick: int64_t
-) -> cython.pointer(int64_t):
+def new_event(seq, component, tops, hash_, key, tick):
     """A place on top of the stack, its links made; NULL when memory is out. Numbers follow the order of time, but for events that
     come from another kernel."""
     row: cython.pointer(cython.const[ComponentRow]) = seq.components + component
@@ -215,10 +174,7 @@ def drop_old(seq: cython.pointer(Sequence), component: int64_t, now: int64_t) ->
         ring.tail += 1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def drop_event(seq: cython.pointer(Sequence), component: int64_t, number: int64_t) -> cython.void:
+def drop_event(seq, component, number):
     """Forget an event to which no link leads any more."""
     ring: cython.pointer(Ring) = seq.rings + component
     event_at(ring, number)[EVENT_BELOW] = DROPPED
@@ -227,10 +183,7 @@ def drop_event(seq: cython.pointer(Sequence), component: int64_t, number: int64_
         ring.tail += 1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def add_waiting(seq: cython.pointer(Sequence), end: int64_t, number: int64_t) -> cython.bint:
+def add_waiting(seq, end, number):
     """A first event takes its place among the others. It is the last, unless it comes from another kernel."""
     queue: cython.pointer(Queue) = cython.address(seq.waiting)
     n: int64_t = count_firsts(queue)
@@ -261,10 +214,7 @@ def add_waiting(seq: cython.pointer(Sequence), end: int64_t, number: int64_t) ->
     return True
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def shrink_queue(seq: cython.pointer(Sequence), queue: cython.pointer(Queue)) -> cython.void:
+def shrink_queue(seq, queue):
     """Give memory back after a burst; all of it if no event waits."""
     if queue.firsts.data == cython.NULL:
         return
@@ -275,32 +225,21 @@ def shrink_queue(seq: cython.pointer(Sequence), queue: cython.pointer(Queue)) ->
     shrink(cython.address(queue.firsts))
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def clear_sequence(seq: cython.pointer(Sequence)) -> cython.void:
+def clear_sequence(seq):
     """Forget all events."""
-    i: int64_t
     for i in range(seq.n_components):
         seq.rings[i].tail = seq.rings[i].head
         seq.shared[i] = -1
     seq.n_events = seq.waiting.firsts.size = seq.waiting.n_past = seq.arrived.firsts.size = seq.arrived.n_past = 0
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def prune(seq: cython.pointer(Sequence), now: int64_t) -> cython.void:
-    i: int64_t
+def prune(seq, now):
     for i in range(seq.n_components):
         if seq.rings[i].tail < seq.rings[i].head:
             drop_old(seq, i, now)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def place_event(seq: cython.pointer(Sequence), component: int64_t, words: cython.pointer(cython.const[int64_t])) -> cython.bint:
+def place_event(seq, component, words):
     """Stack an event that was stacked before, somewhere else. They come in the order of time, later components first."""
     ring: cython.pointer(Ring) = seq.rings + component
     tops: cython.pointer(int64_t) = seq.shared
@@ -318,11 +257,7 @@ def place_event(seq: cython.pointer(Sequence), component: int64_t, words: cython
     return True
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def free_sequence(seq: cython.pointer(Sequence)) -> cython.void:
-    i: int64_t
+def free_sequence(seq):
     if seq.rings != cython.NULL:
         for i in range(seq.n_components):
             free(seq.rings[i].data)

@@ -51,3 +51,4 @@ cdef class StringTable:
     cdef void forget_verdicts(self) noexcept nogil
     cdef bint like(self, int64_t text, int64_t pattern) noexcept nogil
     cdef int64_t total(self) noexcept nogil
+cdef int64_t change_case_unicode(StringTable table, int64_t code, bint upper) noexcept nogil

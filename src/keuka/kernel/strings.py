@@ -8,7 +8,6 @@ import cython
 import numpy as np
 from cython.cimports.keuka.kernel.allocation import reallocate, release
 from cython.cimports.keuka.kernel.hashing import HASH_FINISH, HASH_SEED, HASH_STEP, mix
-from cython.cimports.libc.stdint import int32_t, int64_t, uint8_t, uint64_t
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.libc.string import memcmp, memcpy, memset
 
@@ -79,14 +78,10 @@ class StringTable:
 
     # -- growing ------------------------------------------------------------------------------------------------------
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def rebuild_buckets(self, n_buckets: int64_t) -> cython.bint:
+    def rebuild_buckets(self, n_buckets):
         fresh: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), reallocate(cython.NULL, 0, n_buckets * 8))
         if fresh == cython.NULL:
             return False
-        i: int64_t
         slot: int64_t
         for i in range(n_buckets):
             fresh[i] = -1
@@ -101,10 +96,7 @@ class StringTable:
         self.n_buckets = n_buckets
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def reserve_blob(self, length: int64_t) -> cython.bint:
+    def reserve_blob(self, length):
         if self.blob_size + length <= self.blob_capacity:
             return True
         wanted: int64_t = 2 * self.blob_capacity + length + 1024
@@ -115,10 +107,7 @@ class StringTable:
         self.blob_capacity = wanted
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def reserve_code(self) -> cython.bint:
+    def reserve_code(self):
         if self.n_free > 0 or self.n_codes < self.capacity:
             return True
         wanted: int64_t = 2 * self.capacity + 64
@@ -135,10 +124,7 @@ class StringTable:
         self.capacity = wanted
         return True
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def add(self, data: cython.pointer(cython.const[cython.char]), length: int64_t, readable: int64_t) -> int64_t:
+    def add(self, data, length, readable):
         """The code of a text, new or known; -1 when memory is out. `readable` bytes from `data` on may be read."""
         h: uint64_t = hash_bytes(data, length, readable)
         prefix: uint64_t = first_word(data, length, readable)
@@ -265,12 +251,8 @@ class StringTable:
     def n_bytes(self) -> int:
         return self.total()
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def total(self) -> int64_t:
+    def total(self):
         """Bytes of memory."""
-        i: int64_t
         of_verdicts: int64_t = 0
         for i in range(self.n_verdicts):
             of_verdicts += self.verdicts[i].capacity
@@ -318,10 +300,7 @@ class StringTable:
 
     # -- functions of the expression language --------------------------------------------------------------------------
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def room(self, length: int64_t) -> cython.pointer(cython.char):
+    def room(self, length):
         if length > self.scratch_capacity:
             grown: cython.pointer(cython.char) = cython.cast(
                 cython.pointer(cython.char), reallocate(self.scratch, self.scratch_capacity, 2 * length)
@@ -332,10 +311,7 @@ class StringTable:
             self.scratch_capacity = 2 * length
         return self.scratch
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def compare(self, a: int64_t, b: int64_t) -> cython.int:
+    def compare(self, a, b):
         """Order by code point, which is the order of UTF-8 bytes: negative, 0 or positive."""
         if a == b:
             return 0
@@ -346,10 +322,7 @@ class StringTable:
             return order
         return -1 if la < lb else 1
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def concat(self, a: int64_t, b: int64_t) -> int64_t:
+    def concat(self, a, b):
         la: int64_t = self.entries[a].length
         lb: int64_t = self.entries[b].length
         text: cython.pointer(cython.char) = self.room(la + lb + 1)
@@ -359,23 +332,16 @@ class StringTable:
         memcpy(text + la, self.blob + self.entries[b].offset, lb)
         return self.add(text, la + lb, la + lb)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def length(self, code: int64_t) -> int64_t:
+    def length(self, code):
         """Code points, not bytes."""
         text: cython.pointer(cython.char) = self.blob + self.entries[code].offset
-        i: int64_t
         n: int64_t = 0
         for i in range(self.entries[code].length):
             if not continues(text[i]):
                 n += 1
         return n
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def substring(self, code: int64_t, position: int64_t, length: int64_t) -> int64_t:
+    def substring(self, code, position, length):
         """Spark's substring: counted from 1, from the end if negative; 0 counts as 1."""
         n: int64_t = self.length(code)
         first: int64_t = position - 1 if position > 0 else (n + position if position < 0 else 0)
@@ -404,16 +370,12 @@ class StringTable:
             point += 1
         return self.add(text + begin, end - begin, size - begin)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def change_case(self, code: int64_t, upper: cython.bint) -> int64_t:
+    def change_case(self, code, upper):
         size: int64_t = self.entries[code].length
         text: cython.pointer(cython.char) = self.room(size + 1)
         if text == cython.NULL:
             return -1
         memcpy(text, self.blob + self.entries[code].offset, size)
-        i: int64_t
         for i in range(size):
             if cython.cast(cython.uchar, text[i]) >= 0x80:
                 return change_case_unicode(self, code, upper)
@@ -423,10 +385,7 @@ class StringTable:
                 text[i] += 32
         return self.add(text, size, size)
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def verdicts_of(self, pattern: int64_t) -> cython.pointer(Verdicts):
+    def verdicts_of(self, pattern):
         """What the pattern says of every code there is; NULL when memory is out. Another pattern's moves it."""
         i: int64_t = 0
         while i < self.n_verdicts and self.verdicts[i].pattern != pattern:
@@ -451,22 +410,15 @@ class StringTable:
             self.verdicts[i].capacity = self.capacity
         return cython.address(self.verdicts[i])
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def forget_verdicts(self) -> cython.void:
+    def forget_verdicts(self):
         """Codes that are given out again stand for other texts."""
-        i: int64_t
         for i in range(self.n_verdicts):
             free(self.verdicts[i].known)
         free(self.verdicts)
         self.verdicts = cython.NULL
         self.n_verdicts = 0
 
-    @cython.cfunc
-    @cython.nogil
-    @cython.exceptval(check=False)
-    def like(self, text: int64_t, pattern: int64_t) -> cython.bint:
+    def like(self, text, pattern):
         """SQL's LIKE over the whole text: % any characters, _ one code point, \\ takes the next character as it is."""
         t: cython.pointer(cython.char) = self.blob + self.entries[text].offset
         p: cython.pointer(cython.char) = self.blob + self.entries[pattern].offset
@@ -514,10 +466,7 @@ class StringTable:
         return j == m
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def change_case_unicode(table: StringTable, code: int64_t, upper: cython.bint) -> int64_t:
+def change_case_unicode(table, code, upper):
     # Unicode's case tables are Python's; only texts beyond ASCII come here.
     result: int64_t
     with cython.gil:
