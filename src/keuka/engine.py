@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
+from keuka import snapshots
 from keuka.diagnostics import Diagnostic, listing, render, similar
 from keuka.errors import KeukaError, QueryError, data_error
 from keuka.events.clocks import seconds_of, tick_of
@@ -31,11 +32,10 @@ from keuka.plan.type_column import TypeColumn
 from keuka.query import EVENTS, Query, described
 from keuka.query import query as as_query
 from keuka.rules import Rule, RuleSpec, check_published, conflict, of_rule, plan_rule, publishers, rule_name
-from keuka.run import checkpoints, signing
+from keuka.run import signing
 from keuka.run.limits import ManyMatchesError, memory_bytes
 from keuka.run.live import Live, Waiting
 from keuka.run.turns import Turn, call
-from keuka.snapshots import agreeing_types, checkpoint, resume
 
 log = logging.getLogger("keuka")
 
@@ -429,7 +429,7 @@ class Engine:
         """
         secret = None if key is None else signing.key_bytes(key)  # before the engine is asked, which may take long
         self._live.check_whole()
-        taken = checkpoints.to_bytes(checkpoint([rule.spec for rule in self._rules.values()], self._live))
+        taken = snapshots.to_bytes(snapshots.take([rule.spec for rule in self._rules.values()], self._live))
         return taken if secret is None else signing.sign(taken, secret)
 
     @call(after_failure=True)
@@ -444,12 +444,12 @@ class Engine:
         """
         if not isinstance(snapshot, bytes | bytearray | memoryview):
             raise TypeError(f"a snapshot is bytes, not {type(snapshot).__name__}")
-        value = checkpoints.from_bytes(signing.verify(bytes(snapshot), key))
+        value = snapshots.from_bytes(signing.verify(bytes(snapshot), key))
         live = Live(self._live.clock, self._live.idle_after, self._live.keep_late)
         live.memory_limit = self._live.memory_limit
-        types = agreeing_types(self._types, value.types, is_new=not self._rules and not self._live.streams)
+        types = snapshots.agreeing_types(self._types, value.types, is_new=not self._rules and not self._live.streams)
         live.types = _live_types(types, () if value.types is None else value.types.seen)
-        specs = resume(value, [rule.spec for rule in self._rules.values()], self._live, live)
+        specs = snapshots.resume(value, [rule.spec for rule in self._rules.values()], self._live, live)
         rules: dict[str, Rule] = {}
         for spec in specs:
             rules[spec.name] = self._rules.get(spec.name) or Rule(self, spec, rules)

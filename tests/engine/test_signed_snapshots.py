@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import keuka
-from keuka.run import checkpoints
+from keuka import snapshots
 
 from .live import RISES, rows
 
@@ -34,7 +34,7 @@ def unread(monkeypatch: pytest.MonkeyPatch) -> None:
     def read(data: bytes) -> None:
         raise AssertionError("a snapshot was read before its signature was checked")
 
-    monkeypatch.setattr(checkpoints, "from_bytes", read)
+    monkeypatch.setattr(snapshots, "from_bytes", read)
 
 
 def refused(snapshot: bytes, key: Any = None) -> str:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import keuka
-from keuka.run import checkpoints
+from keuka.run import state_bytes
 
 from .live import ALL, RISES, SCHEMA, raised, rows, ticks, unique
 
@@ -174,8 +174,8 @@ def test_damaged_snapshots_are_refused_and_change_nothing():
 
 def test_sections_that_do_not_fit_together_are_refused():
     snapshot = halfway().snapshot()
-    sections = checkpoints.unpack(snapshot)
-    assert checkpoints.pack(sections) == snapshot
+    sections = state_bytes.unpack(snapshot)
+    assert state_bytes.pack(sections) == snapshot
     for name in sections:
         for content in (None, b"", b"{}", b"nonsense"):
             changed = {key: value for key, value in sections.items() if key != name}
@@ -183,7 +183,7 @@ def test_sections_that_do_not_fit_together_are_refused():
                 changed[name] = content
             if name.startswith("kernel/"):
                 continue  # the runner's own
-            assert raised(lambda c=changed: keuka.Engine().restore(checkpoints.pack(c))).code in ("K519", "K402")
+            assert raised(lambda c=changed: keuka.Engine().restore(state_bytes.pack(c))).code in ("K519", "K402")
 
 
 def test_columns_that_arrow_reads_and_pyarrow_does_not_know_are_refused():
@@ -191,13 +191,13 @@ def test_columns_that_arrow_reads_and_pyarrow_does_not_know_are_refused():
     engine = keuka.Engine(time="t")
     engine.add("SELECT d FROM S")
     engine.push("S", pa.table({"t": [1, 2], "d": pa.array([3, 4], pa.duration("s"))}))
-    sections = checkpoints.unpack(engine.snapshot())
+    sections = state_bytes.unpack(engine.snapshot())
     held, duration, interval = sections["stream/0/held"], 18, 11  # codes of types in Arrow's format
     changed = [held[:i] + bytes([interval]) + held[i + 1 :] for i, byte in enumerate(held) if byte == duration]
     months = [held for held in changed if "month_interval" in _schema(held)]
     assert months
     for held in months:
-        assert raised(lambda h=held: keuka.Engine().restore(checkpoints.pack({**sections, "stream/0/held": h}))).code == "K519"
+        assert raised(lambda h=held: keuka.Engine().restore(state_bytes.pack({**sections, "stream/0/held": h}))).code == "K519"
 
 
 def written(table: pa.Table) -> bytes:
@@ -217,11 +217,11 @@ def test_partial_matches_of_a_time_that_is_still_to_come_are_refused(query: keuk
     engine = keuka.Engine(time="t")
     engine.add(query)
     engine.push("S", pa.table({"t": [1, 2]}))
-    sections = checkpoints.unpack(engine.snapshot())
+    sections = state_bytes.unpack(engine.snapshot())
     (name,) = [name for name in sections if name.startswith(("kernel/state", "kernel/stack"))]
     held = pa.ipc.open_stream(sections[name]).read_all()
     later = held.set_column(held.column_names.index(column), column, pa.array([2] * held.num_rows))
-    error = raised(lambda: keuka.Engine().restore(checkpoints.pack({**sections, name: written(later)})))
+    error = raised(lambda: keuka.Engine().restore(state_bytes.pack({**sections, name: written(later)})))
     assert (error.code, "its partial matches do not fit together: an event" in str(error)) == ("K519", True)
 
 
@@ -229,11 +229,11 @@ def test_waiting_rows_whose_time_is_of_another_type_are_refused():
     engine = keuka.Engine(time="t")
     engine.add("SELECT n FROM S")
     engine.push("S", pa.table({"t": [1, 2], "n": [3, 4]}))
-    sections = checkpoints.unpack(engine.snapshot())
+    sections = state_bytes.unpack(engine.snapshot())
     held = pa.ipc.open_stream(sections["stream/0/held"]).read_all()
     dated = held.set_column(0, "t", held["t"].cast(pa.int32()).cast(pa.date32()))
     changed = {**sections, "stream/0/held": written(dated)}
-    assert raised(lambda: keuka.Engine().restore(checkpoints.pack(changed))).code == "K519"
+    assert raised(lambda: keuka.Engine().restore(state_bytes.pack(changed))).code == "K519"
 
 
 def test_waiting_rows_in_another_type_than_their_stream_are_refused():
@@ -241,11 +241,11 @@ def test_waiting_rows_in_another_type_than_their_stream_are_refused():
     engine = keuka.Engine(time="t")
     engine.add("SELECT n FROM S")
     engine.push("S", pa.table({"t": [1, 2], "n": [3, 4]}))
-    sections = checkpoints.unpack(engine.snapshot())
+    sections = state_bytes.unpack(engine.snapshot())
     held = pa.ipc.open_stream(sections["stream/0/held"]).read_all()
     for arrow in (pa.int32(), pa.bool_(), pa.string(), pa.float64()):
         changed = {**sections, "stream/0/held": written(held.set_column(1, "n", held["n"].cast(arrow)))}
-        assert raised(lambda c=changed: keuka.Engine().restore(checkpoints.pack(c))).code == "K519"
+        assert raised(lambda c=changed: keuka.Engine().restore(state_bytes.pack(c))).code == "K519"
 
 
 def _schema(content: bytes) -> str:
@@ -308,13 +308,13 @@ def test_a_snapshot_of_narrow_columns_can_be_restored_when_no_row_waits():
 
 def changed(**facts: Any) -> bytes:
     """A snapshot that says something else of its engine, of its first rule (`rule_`) or of its first stream (`stream_`)."""
-    sections = checkpoints.unpack(halfway().snapshot())
+    sections = state_bytes.unpack(halfway().snapshot())
     said = json.loads(sections["engine"])
     for name, value in facts.items():
         holder, _, key = name.partition("_")
         where = {"rule": said["rules"], "stream": said["streams"]}.get(holder)
         (said if where is None else where[0])[name if where is None else key] = value
-    return checkpoints.pack(sections | {"engine": json.dumps(said).encode()})
+    return state_bytes.pack(sections | {"engine": json.dumps(said).encode()})
 
 
 @pytest.mark.parametrize(

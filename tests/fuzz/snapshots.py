@@ -18,7 +18,8 @@ import pyarrow as pa
 
 import keuka
 from keuka import Engine
-from keuka.run import checkpoints
+from keuka.run import state_bytes
+from keuka.snapshots import from_bytes, to_bytes
 
 from .damage import (
     ABSENCES,
@@ -57,11 +58,11 @@ def snapshots() -> list[bytes]:
             engine.push(name, rows.slice(0, 5))
         found.append(engine.snapshot())
     found.append(_timed())
-    value = checkpoints.from_bytes(found[1])
+    value = from_bytes(found[1])
     engine = Engine(time="t")
     engine.add(keuka.cel(PAIRS), name="rule")
     engine.push("S", EVENTS)
-    found.append(checkpoints.to_bytes(replace(value, found=engine.close().tables)))
+    found.append(to_bytes(replace(value, found=engine.close().tables)))
     return found
 
 
@@ -102,21 +103,21 @@ def shown(matches: keuka.Matches) -> str:
 
 def repair_snapshot(data: bytes) -> bytes:
     """The right checksums, as far as sections can be told from each other; tables are repaired, too."""
-    if len(data) < checkpoints.HEAD.size:
+    if len(data) < state_bytes.HEAD.size:
         return data
-    magic, version, n_sections, _ = checkpoints.HEAD.unpack_from(data)
-    pieces, at = [], checkpoints.HEAD.size
-    while len(data) - at >= checkpoints.SECTION.size:
-        n_name, n_content, _ = checkpoints.SECTION.unpack_from(data, at)
-        begin = at + checkpoints.SECTION.size
+    magic, version, n_sections, _ = state_bytes.HEAD.unpack_from(data)
+    pieces, at = [], state_bytes.HEAD.size
+    while len(data) - at >= state_bytes.SECTION.size:
+        n_name, n_content, _ = state_bytes.SECTION.unpack_from(data, at)
+        begin = at + state_bytes.SECTION.size
         if n_name + n_content > len(data) - begin:
             break
         name, content = data[begin : begin + n_name], data[begin + n_name : begin + n_name + n_content]
         if name.endswith(b"/tables"):
             content = repair_tables(content)
-        pieces += [checkpoints.SECTION.pack(n_name, len(content), zlib.crc32(content, zlib.crc32(name))), name, content]
+        pieces += [state_bytes.SECTION.pack(n_name, len(content), zlib.crc32(content, zlib.crc32(name))), name, content]
         at = begin + n_name + n_content
-    head = checkpoints.HEAD.pack(magic, version, n_sections, zlib.crc32(checkpoints.NUMBERS.pack(version, n_sections)))
+    head = state_bytes.HEAD.pack(magic, version, n_sections, zlib.crc32(state_bytes.NUMBERS.pack(version, n_sections)))
     return head + b"".join(pieces) + data[at:]
 
 
@@ -247,13 +248,13 @@ def changed(samples: list[dict[str, bytes]], seed: int, index: int) -> bytes:
         # A section that an earlier change made unreadable, or a value that has no room, stays as it is.
         with contextlib.suppress(ValueError, TypeError, LookupError, OverflowError, AttributeError, pa.ArrowException):
             change_sections(sections, other, random)
-    return checkpoints.pack(sections)
+    return state_bytes.pack(sections)
 
 
 def prepare() -> Attempt:
     samples = snapshots()
     target = Target(restored, use_engine, repair_snapshot, SNAPSHOT_REFUSALS)
-    unpacked = [checkpoints.unpack(sample) for sample in samples]
+    unpacked = [state_bytes.unpack(sample) for sample in samples]
     for sample in samples:
         target.use(target.read(sample))
 

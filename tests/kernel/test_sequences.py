@@ -165,12 +165,12 @@ def test_a_key_that_comes_and_goes_leaves_no_memory_behind(query: str):
         list(runner.process(step, last_end(step)))
     key = pa.StructArray.from_arrays([pa.array([3])], names=["k"])
     for _ in range(1_000):
-        sections = state.take(runner, key)
+        taken = state.take(runner, key)
         state.drop(runner, key)
-        state.put(runner, sections)
+        state.put(runner, taken)
     assert runner.usage("q").n_instances == 64
     assert runner.usage("q").n_bytes < 400_000  # 8,000 events were put
-    ends = [end for name, table in state.take(runner) if name.startswith("stack/") for end in table["end"].to_pylist()]
+    ends = [end for name, table in state.take(runner).kernel.items() if name.startswith("stack/") for end in table["end"].to_pylist()]
     assert ends == list(range(64))
 
 
@@ -180,12 +180,12 @@ def test_stacked_events_without_their_contributors_are_refused():
     runner.load("q", prepare(ABSENCES, STREAMS, time="t", contributors=True, language="sase").tables)
     step = next(iter(in_order(streams, runner.columns(), chunk_rows=3)))
     list(runner.process(step, last_end(step)))
-    sections = dict(state.take(runner))
+    sections = state.take(runner).kernel
     name = next(section for section in sections if section.startswith("stack/"))
     place = sections[name].column_names.index("node")
     unknown = pa.array([-1] * sections[name].num_rows, pa.int64())
     with pytest.raises(ValueError, match="contributors are missing"):
-        state.put(runner, [*(sections | {name: sections[name].set_column(place, "node", unknown)}).items()])
+        state.put(runner, state.ShardState({**sections, name: sections[name].set_column(place, "node", unknown)}))
 
 
 # -- tables that no compiler writes ------------------------------------------------------------------------------------------

@@ -146,9 +146,9 @@ def narrow(program: Program) -> Program:
     return Program((*program.outputs[:-1], (name, Map(operator, (Column(0, 0, first.type, first.name),), Schema((first,))))))
 
 
-def sizes_of_states(sections: state.Sections) -> set[tuple[str, int]]:
+def sizes_of_states(taken: state.ShardState) -> set[tuple[str, int]]:
     """A state may be there more than once, with more values or fewer."""
-    return {(name.split("/")[1], table.num_rows) for name, table in sections if name.startswith("state/")}
+    return {(name.split("/")[1], table.num_rows) for name, table in taken.kernel.items() if name.startswith("state/")}
 
 
 @given(st.data())
@@ -166,8 +166,8 @@ def test_stopping_anywhere_and_going_on_from_a_snapshot_gives_the_same(data: st.
     for name in names:
         runner.load(name, tables[name])
     found = [batch for step in steps[:cut] for batch in processed(runner, step)]
-    sections = state.take(runner)
-    event("with instances" if any(name.startswith(("state/", "stack/")) for name, _ in sections) else "empty")
+    taken = state.take(runner)
+    event("with instances" if any(name.startswith(("state/", "stack/")) for name in taken.kernel) else "empty")
     another = runner_of(streams)
     if data.draw(st.booleans()):
         other = lowered(data.draw(any_programs()))
@@ -176,8 +176,8 @@ def test_stopping_anywhere_and_going_on_from_a_snapshot_gives_the_same(data: st.
     again = data.draw(st.sampled_from([names, ("q",)]))
     for name in again:
         another.load(name, tables[name])
-    state.put(another, sections)
-    assert (sizes_of_states(state.take(another)) == sizes_of_states(sections)) or again != names
+    state.put(another, taken)
+    assert (sizes_of_states(state.take(another)) == sizes_of_states(taken)) or again != names
     there = [*found, *[batch for step in [*steps[cut:], {}] for batch in processed(another, step)]]
     here = [*found, *[batch for step in [*steps[cut:], {}] for batch in processed(runner, step)]]
     check(text.text, streams, expected, outcome(program, streams, there, "q"))

@@ -116,6 +116,13 @@ class Intake:
         start, end = header(self.stream, batch, rows)
         return event_batch(self.stream, start, end, rows, table)
 
+    def put_back(self, batch: pa.RecordBatch, rows: Rows) -> EventBatch:
+        """Rows that waited before, whose columns may be in their canonical types already."""
+        wanted = [self.schema.get_field_index(name) for name in self.wanted]
+        table = self._converted(batch, rows, sorted({*self._conversions, *wanted}))
+        self.check_fields(batch, rows, self.fields)
+        return event_batch(self.stream, *header(self.stream, batch, rows), rows, table)
+
     def check_fields(self, batch: pa.RecordBatch, rows: Rows, fields: Collection[str]) -> None:
         """Refuses values that do not fit in fields of structs, which are taken out only when their time has come."""
         for name in fields:

@@ -1,6 +1,6 @@
 """Signatures of snapshots, for those who keep snapshots where others can write.
 
-The bytes of `checkpoints.py` come in; a head, an HMAC over head and bytes, and the bytes go out. A checksum finds accidents;
+The bytes of `snapshots.py` come in; a head, an HMAC over head and bytes, and the bytes go out. A checksum finds accidents;
 whoever changes a snapshot on purpose repairs it. Only a signature, made with a key that others do not have, says that the bytes
 are those that were written. An unsigned snapshot has no such head, and stays as it is.
 """

@@ -1,34 +1,62 @@
-"""The state of a runner as Arrow tables, all of it or that of chosen keys: taken, put into another runner, dropped.
+"""The state of a shard as a value, and the part of it that a runner holds: taken, put into another runner, dropped, of all keys or some.
 
 `kernel/held.py` gives what the operators hold as columns; here texts, pass-through values and contributors come with it. Streams
 are known by name, so that state fits into any runner whose queries have the same states, whatever else it runs. Numbers of events
-and nodes are given anew when state is put somewhere.
+and nodes are given anew when state is put somewhere. `live_state.py` adds the rows that wait, `state_bytes.py` makes bytes of it all.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
 from keuka.events.carried import CarriedColumn
 from keuka.events.columns import Int64Array, canonical, from_kernel, string_layout, text_pieces, to_kernel, validity
+from keuka.events.frontiers import BEGINNING, INFINITE
 from keuka.kernel import lineage
 from keuka.kernel.held import Held, Keys, Part, Store, Values, stores
 from keuka.run.runner import CARRIED_NUMBER, CARRIER_SHIFT, Runner
 from keuka.schema import Attribute, Type, attribute_of
 
-Sections = list[tuple[str, pa.Table]]
-
 _DOUBLE, _STRING, _OTHER = 2, 3, 5  # types of values in the kernel's tables
 _NO_NUMBERS = np.empty(0, np.int64)
 
 
-def take(runner: Runner, keys: pa.StructArray | None = None) -> Sections:
-    """The state of all keys, or of those given: one field per component, in order. Nothing changes."""
+@dataclass(frozen=True, eq=False)
+class StreamState:
+    """A stream as it was declared, how far it has come, and its rows that wait, in order of arrival."""
+
+    name: str
+    time: tuple[str, ...]
+    lateness: int  # ticks
+    id: str | None
+    unit: str | None
+    frontier: int
+    n_rows: int
+    n_late: int
+    wanted: tuple[str, ...]  # the columns that are in their canonical types in `held`
+    schema: pa.Schema
+    held: pa.Table
+    held_rows: pa.Table  # one column: the number of each waiting row
+    late: pa.Table
+
+
+@dataclass(frozen=True, eq=False)
+class ShardState:
+    """What has to be kept of a shard, so that its rules can go on from here, in this process or another. It does not say which rules."""
+
+    kernel: Mapping[str, pa.Table] = field(default_factory=dict)  # what the runner holds, by name
+    time: int = INFINITE  # every event with a smaller end was processed
+    promised: int = BEGINNING  # so far streams have come that are not known yet
+    streams: tuple[StreamState, ...] = ()
+
+
+def take(runner: Runner, keys: pa.StructArray | None = None) -> ShardState:
+    """What a runner holds of all keys, or of those given: one field per component, in order. Nothing changes."""
     if keys is None:
         runner.look_through()
     machine, wanted = runner.machines[0], None if keys is None else _as_words(runner, keys)
@@ -37,28 +65,27 @@ def take(runner: Runner, keys: pa.StructArray | None = None) -> Sections:
     roots = np.concatenate([_NO_NUMBERS, *[each.numbers[part.node] for part, each in held]])
     numbers, nodes, times = lineage.reachable_nodes(machine, roots)
     leaves = nodes[nodes[:, 0] <= -2, :2]
-    sections: Sections = [("nodes", _nodes_table(runner, numbers, nodes, times))]
-    sections += [(f"{part.name}{part.number}", _to_table(runner, part, each, numbers)) for part, each in held]
+    tables = {"nodes": _nodes_table(runner, numbers, nodes, times)}
+    tables |= {f"{part.name}{part.number}": _to_table(runner, part, each, numbers) for part, each in held}
     for name, identities in runner.contributors.identities.items():
         source = runner.forest.source(name)
         kept = _NO_NUMBERS if source is None else leaves[leaves[:, 0] == -2 - source, 1]
-        sections += [(f"event/{name}/{part}", _some_of(column, kept)) for part, column in identities.columns.items()]
+        tables |= {f"event/{name}/{part}": _some_of(column, kept) for part, column in identities.columns.items()}
     handles = [values.words[~values.nulls] for _, each in held for values in each.values.values() if values.type == _OTHER]
     carried = np.concatenate([_NO_NUMBERS, *handles])
     for (name, column_name), carrier in runner.carriers.items():
         mine = carried[carried >> CARRIER_SHIFT == carrier] & CARRIED_NUMBER
-        sections.append((f"value/{json.dumps([name, column_name, carrier])}", _some_of(runner.carried[carrier], mine)))
-    return sections
+        tables[f"value/{json.dumps([name, column_name, carrier])}"] = _some_of(runner.carried[carrier], mine)
+    return ShardState(tables)
 
 
-def put(runner: Runner, sections: Sections, time: int = 2**63) -> None:
-    """Add the state of another runner, which processed the events that ended before `time`. What belongs to states that this one does
-    not have is left out.
+def put(runner: Runner, state: ShardState) -> None:
+    """Add what another runner held, which processed the events that ended before the time of the state. What belongs to states that
+    this one does not have is left out.
 
-    ValueError or an Arrow exception if the sections do not fit together; then nothing has changed.
+    ValueError or an Arrow exception if the tables do not fit together; then nothing has changed.
     """
-    tables = dict(sections)
-    _require(len(tables) == len(sections), "two sections have one name")
+    tables = state.kernel
     numbers = {name: _Renumbering.of(runner, name, tables) for name in runner.streams}
     handles = _new_handles(runner, tables, numbers)
     _require("nodes" in tables, "there are no nodes")
@@ -67,13 +94,13 @@ def put(runner: Runner, sections: Sections, time: int = 2**63) -> None:
     arriving: list[tuple[Store, list[Held | None]]] = []
     for store in stores(runner.forest):
         found = [_from_tables(runner, part, tables, handles) for part in store.parts]
-        store.check(found, time, len(nodes))
+        store.check(found, state.time, len(nodes))
         for part, each in zip(store.parts, found, strict=True):
             if each is not None:  # from the numbers of the snapshot to those that its nodes will have here
                 roots = each.numbers[part.node]
                 roots[roots >= 0] += machine.n_nodes
         arriving.append((store, found))
-    held = [(column, table) for section, table in sections if (column := _column_of(runner, section)) is not None]
+    held = [(column, table) for section, table in tables.items() if (column := _column_of(runner, section)) is not None]
     restored = [(column, _renumbered(column, table, numbers[column.stream])) for column, table in held]
     for column, table in restored:
         column.carried.restore(table)
