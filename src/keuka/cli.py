@@ -30,7 +30,7 @@ from keuka.terminal import EventCounter, as_keys, as_options, coloured, counted,
 if TYPE_CHECKING:
     from keuka.events.sources import Stream
     from keuka.query import Prepared, Query
-    from keuka.run.runner import MatchBatch
+    from keuka.run.results import MatchBatch
 
 N_SHOWN = 20  # matches in the table when no `--limit` is given
 MOST_ROWS = 2**63 - 1  # that Arrow can count

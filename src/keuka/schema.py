@@ -23,6 +23,9 @@ class Type(enum.Enum):
     NULL = "null"  # the type of the literal NULL alone; unifies with every type
 
 
+WORD_TYPES = (Type.INTEGER, Type.DOUBLE, Type.TIMESTAMP)  # whose values are 64 bits in Arrow, too
+
+
 @dataclass(frozen=True)
 class Attribute:
     """A named, typed column. `arrow` is the type it has in result tables (a time zone, the scale of a decimal, an OTHER type)."""

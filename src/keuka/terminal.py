@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from keuka.pipelines import Progress as PipelineProgress
     from keuka.query import Prepared
     from keuka.run.embedded import Progress as RunProgress
-    from keuka.run.runner import MatchBatch
+    from keuka.run.results import MatchBatch
 
 # For each output its first matches and the number of all.
 FirstMatches = dict[str, tuple[list[dict[str, object]], int]]

@@ -21,7 +21,7 @@ import keuka
 from keuka.events import columns, order
 from keuka.events.carried import CarriedColumn
 from keuka.events.sources import Stream, joined, open_stream
-from keuka.run.runner import Runner
+from keuka.run.texts import Texts
 
 Expect = Callable[..., None]
 Write = Callable[[str, str | bytes], str]
@@ -111,14 +111,14 @@ def test_matches_with_too_much_text_for_one_batch_come_in_several(monkeypatch: p
     table = one_column(pa.array(list("abcdefgh")))
     query = "SELECT c_1 AS a, c AS b FROM S NEXT S"
     expected = keuka.match(query, table, time="t", contributors=True)
-    texts = Runner.texts
+    copy = Texts.copy
 
     def small(run: Any, codes: Any, valid: Any) -> Any:
         if len(codes) > 2:
             raise OverflowError
-        return texts(run, codes, valid)
+        return copy(run, codes, valid)
 
-    monkeypatch.setattr(Runner, "texts", small)
+    monkeypatch.setattr(Texts, "copy", small)
     found = keuka.match(query, table, time="t", contributors=True)
     assert found.equals(expected)
     assert found["a"].num_chunks > 2
@@ -126,7 +126,7 @@ def test_matches_with_too_much_text_for_one_batch_come_in_several(monkeypatch: p
     def none_fits(*_: object) -> None:
         raise OverflowError
 
-    monkeypatch.setattr(Runner, "texts", none_fits)
+    monkeypatch.setattr(Texts, "copy", none_fits)
     assert "more than 2 GB" in refused("K514", query, table, time="t")
 
 

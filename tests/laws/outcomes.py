@@ -25,7 +25,8 @@ from keuka.events.sources import open_stream
 from keuka.languages.sets import lower_texts
 from keuka.plan.planner import output_names, plan
 from keuka.run.embedded import last_end, run
-from keuka.run.runner import MatchBatch, Runner
+from keuka.run.results import MatchBatch
+from keuka.run.runner import Runner
 from keuka.run.trace import trace
 from keuka.schema import MAX_TICK
 

@@ -117,7 +117,7 @@ def test_both_models_run_together_and_go_on_from_a_snapshot(example: tuple[str, 
     for name in names:
         runner.load(name, tables_of(both[name]))
     found = [batch for step in steps[:cut] for batch in processed(runner, step)]
-    runner.look_through()
+    runner.rows.look_through()
     for name in data.draw(st.permutations(names)):
         another.load(name, tables_of(both[name]))
     state.put(another, state.take(runner))

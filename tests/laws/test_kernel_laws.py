@@ -22,7 +22,8 @@ from keuka.events.sources import OpenStream, open_stream
 from keuka.expressions import Column
 from keuka.plan.planner import output_names, plan
 from keuka.run import state
-from keuka.run.runner import MatchBatch, Runner
+from keuka.run.results import MatchBatch
+from keuka.run.runner import Runner
 from keuka.schema import Schema, Type
 
 from .keyed import keyed_programs

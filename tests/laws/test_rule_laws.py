@@ -28,7 +28,7 @@ from keuka.events.matches import match_ids
 from keuka.kernel import forest
 from keuka.languages.sets import lower_texts
 from keuka.plan.planner import output_names
-from keuka.run import runner
+from keuka.run import held_rows, texts
 from keuka.schema import StreamType, TimeAxis
 
 from . import queries, sase_queries
@@ -310,8 +310,9 @@ def check_life(life: Life, accepted: Rows, sources: dict[tuple[str, str], Row], 
 def sweep_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What removed rules and past events leave behind is usually swept only when there is much of it."""
     monkeypatch.setattr(forest, "LEAST_GARBAGE", -1)
-    for least in ("LEAST_CARRIED", "LEAST_STRINGS", "LEAST_TEXT_BYTES"):
-        monkeypatch.setattr(runner, least, 0)
+    monkeypatch.setattr(held_rows, "LEAST_CARRIED", 0)
+    for least in ("LEAST_STRINGS", "LEAST_TEXT_BYTES"):
+        monkeypatch.setattr(texts, least, 0)
 
 
 @pytest.mark.parametrize("is_eager", [False, True], ids=["swept rarely", "swept at once"])

@@ -10,7 +10,7 @@ import pytest
 
 import keuka
 from keuka.query import prepare
-from keuka.run import embedded, runner
+from keuka.run import embedded, held_rows
 
 SCHEMA = pa.schema([("t", pa.int64()), ("key", pa.string()), ("n", pa.int64()), ("tags", pa.list_(pa.int64()))])
 N_BATCHES, N_ROWS = 60, 5_000
@@ -58,15 +58,15 @@ def test_without_a_window_instances_stay():
 
 
 def test_values_that_pass_through_are_right_after_many_sweeps(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(runner, "LEAST_CARRIED", 2_000)
+    monkeypatch.setattr(held_rows, "LEAST_CARRIED", 2_000)
     held: list[int] = []
-    forget = runner.Runner._forget_rows
+    forget = held_rows.HeldRows.forget
 
-    def watched(running: runner.Runner) -> None:
-        forget(running)
-        held.append(sum([len(column) for column in running.carried]) + len(running.contributors))
+    def watched(rows: held_rows.HeldRows) -> None:
+        forget(rows)
+        held.append(sum([len(column) for column in rows.columns]) + len(rows.contributors))
 
-    monkeypatch.setattr(runner.Runner, "_forget_rows", watched)
+    monkeypatch.setattr(held_rows.HeldRows, "forget", watched)
     query = "SELECT tags_1, tags FROM S NEXT {$2.key = $1.key AND DUR <= 100} S"
     _, matches = progress_of(query, contributors=True)
     assert [(row["tags_1"], row["tags"]) for row in matches] == [([t - 10], [t]) for t in range(1000, N_BATCHES * N_ROWS, 1000)]

@@ -255,6 +255,11 @@ def _short(array: pa.Array) -> pa.Array:
     return array.dictionary_decode() if long else array
 
 
+def inverted(flags: ByteArray) -> ByteArray:
+    """Arrow says which rows are valid, the kernel which are null."""
+    return flags ^ np.uint8(1)
+
+
 def validity(array: pa.Array) -> ByteArray | None:
     """One byte per row, 1 where it is not null; None if no row is."""
     if array.null_count == 0:

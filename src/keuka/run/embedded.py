@@ -27,7 +27,8 @@ from keuka.kernel.functions import CHANGE_STRINGS
 from keuka.kernel.machine import OutOfRoom, OutOfTime
 from keuka.run import limits as told
 from keuka.run.limits import STEP_ROOM, Limits
-from keuka.run.runner import MatchBatch, Runner
+from keuka.run.results import MatchBatch
+from keuka.run.runner import Runner
 from keuka.schema import MAX_TICK, TimeAxis
 
 # A query can have many more matches than events. Steps are cut so that one call of the kernel gives about this many at the
@@ -87,7 +88,7 @@ def run(
             yield from limited.process(piece, last_end(piece))
             if on_progress is not None:
                 usage = runner.usage(QUERY)
-                on_progress(Progress(sum(runner.n_seen.values()), usage.n_instances, usage.most_instances, runner.n_bytes))
+                on_progress(Progress(runner.n_events, usage.n_instances, usage.most_instances, runner.n_bytes))
             n_rows = min(next_rows(n_rows, limited.n_matches.total() - n_found), most_rows)
     # At the end of a finite input time goes to its end.
     yield from limited.process({}, MAX_TICK)
@@ -150,7 +151,7 @@ class _Limited:
         return told.out_of_memory(self.n_bytes, self.runner.usage_by_name(QUERY), told.raise_memory(self.n_bytes))
 
     def _too_long(self) -> DataError:
-        return told.too_long(self.limits, self.runner.usage_by_name(QUERY), sum(self.runner.n_seen.values()))
+        return told.too_long(self.limits, self.runner.usage_by_name(QUERY), self.runner.n_events)
 
 
 def last_end(step: dict[str, EventBatch]) -> int:

@@ -32,7 +32,8 @@ from keuka.kernel.machine import OutOfRoom
 from keuka.kernel.stacks import MATCH_CHUNK
 from keuka.run import limits
 from keuka.run.embedded import FEWEST_ROWS, MOST_ROWS, next_rows
-from keuka.run.runner import MatchBatch, Runner, Usage
+from keuka.run.results import MatchBatch
+from keuka.run.runner import Runner, Usage
 from keuka.schema import Meaning, StreamType, TimeAxis
 
 log = logging.getLogger("keuka")

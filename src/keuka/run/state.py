@@ -19,7 +19,8 @@ from keuka.events.columns import Int64Array, canonical, from_kernel, string_layo
 from keuka.events.frontiers import BEGINNING, INFINITE
 from keuka.kernel import lineage
 from keuka.kernel.held import Held, Keys, Part, Store, Values, stores
-from keuka.run.runner import CARRIED_NUMBER, CARRIER_SHIFT, Runner
+from keuka.run.held_rows import CARRIED_NUMBER, CARRIER_SHIFT
+from keuka.run.runner import Runner
 from keuka.schema import Attribute, Type, attribute_of
 
 _DOUBLE, _STRING, _OTHER = 2, 3, 5  # types of values in the kernel's tables
@@ -58,7 +59,7 @@ class ShardState:
 def take(runner: Runner, keys: pa.StructArray | None = None) -> ShardState:
     """What a runner holds of all keys, or of those given: one field per component, in order. Nothing changes."""
     if keys is None:
-        runner.look_through()
+        runner.rows.look_through()
     machine, wanted = runner.machines[0], None if keys is None else _as_words(runner, keys)
     held = [(part, each) for store in stores(runner.forest) for part, each in zip(store.parts, store.take(machine, wanted), strict=True)]
     held = [(part, each) for part, each in held if len(each)]
@@ -67,15 +68,15 @@ def take(runner: Runner, keys: pa.StructArray | None = None) -> ShardState:
     leaves = nodes[nodes[:, 0] <= -2, :2]
     tables = {"nodes": _nodes_table(runner, numbers, nodes, times)}
     tables |= {f"{part.name}{part.number}": _to_table(runner, part, each, numbers) for part, each in held}
-    for name, identities in runner.contributors.identities.items():
+    for name, identities in runner.rows.contributors.identities.items():
         source = runner.forest.source(name)
         kept = _NO_NUMBERS if source is None else leaves[leaves[:, 0] == -2 - source, 1]
         tables |= {f"event/{name}/{part}": _some_of(column, kept) for part, column in identities.columns.items()}
     handles = [values.words[~values.nulls] for _, each in held for values in each.values.values() if values.type == _OTHER]
     carried = np.concatenate([_NO_NUMBERS, *handles])
-    for (name, column_name), carrier in runner.carriers.items():
+    for (name, column_name), carrier in runner.rows.carriers.items():
         mine = carried[carried >> CARRIER_SHIFT == carrier] & CARRIED_NUMBER
-        tables[f"value/{json.dumps([name, column_name, carrier])}"] = _some_of(runner.carried[carrier], mine)
+        tables[f"value/{json.dumps([name, column_name, carrier])}"] = _some_of(runner.rows.columns[carrier], mine)
     return ShardState(tables)
 
 
@@ -105,7 +106,7 @@ def put(runner: Runner, state: ShardState) -> None:
     for column, table in restored:
         column.carried.restore(table)
     for name, renumbering in numbers.items():
-        runner.n_seen[name] += len(renumbering.old)
+        runner.rows.n_seen[name] += len(renumbering.old)
     lineage.append_nodes(machine, nodes, times)
     for store, found in arriving:
         store.put(machine, found)
@@ -117,7 +118,7 @@ def drop(runner: Runner, keys: pa.StructArray | None = None) -> None:
     for store in stores(runner.forest):
         store.drop(runner.machines[0], wanted)
     if keys is None:
-        runner.look_through()
+        runner.rows.look_through()
 
 
 def _as_words(runner: Runner, keys: pa.StructArray) -> Keys:
@@ -125,7 +126,7 @@ def _as_words(runner: Runner, keys: pa.StructArray) -> Keys:
     columns = []
     for i in range(keys.type.num_fields):
         attribute = attribute_of("", keys.field(i).type)
-        values, valid = to_kernel(canonical(keys.field(i), attribute), attribute.type, runner.intern)
+        values, valid = to_kernel(canonical(keys.field(i), attribute), attribute.type, runner.texts.intern)
         columns.append((values, np.zeros(len(keys), bool) if valid is None else valid == 0))
     return Keys(np.column_stack([values for values, _ in columns]), np.column_stack([nulls for _, nulls in columns]))
 
@@ -145,7 +146,7 @@ def _to_column(runner: Runner, values: Values) -> pa.Array:
     type_, arrow = types.get(values.type, (Type.INTEGER, pa.int64()))
     words = np.where(values.nulls, 0, values.words) if type_ is Type.STRING else np.ascontiguousarray(values.words)
     valid = None if not values.nulls.any() else (~values.nulls).astype(np.uint8)
-    return from_kernel(words, valid, Attribute("", type_, arrow), runner.texts)
+    return from_kernel(words, valid, Attribute("", type_, arrow), runner.texts.copy)
 
 
 def _from_tables(runner: Runner, part: Part, tables: Mapping[str, pa.Table], handles: Callable[[Int64Array], Int64Array]) -> Held | None:
@@ -178,7 +179,7 @@ def _to_values(runner: Runner, chunked: pa.ChunkedArray, type_: int, handles: Ca
 def _to_words(runner: Runner, column: pa.Array, type_: int) -> Int64Array:
     if type_ == _STRING:
         _require(pa.types.is_string(column.type), "text is not text")
-        codes = [runner.intern(*string_layout(piece), validity(piece), len(piece)) for piece in text_pieces(column)]
+        codes = [runner.texts.intern(*string_layout(piece), validity(piece), len(piece)) for piece in text_pieces(column)]
         return np.concatenate([_NO_NUMBERS, *codes])
     if type_ == _DOUBLE:
         _require(pa.types.is_float64(column.type), "expected a double column")
@@ -217,7 +218,7 @@ def _node_times(table: pa.Table) -> Int64Array:
 
 def _check_identities(runner: Runner, stream: str, tables: Mapping[str, pa.Table], events: Int64Array) -> None:
     """Everything that is known of an event must be there for all of these."""
-    for part in runner.contributors.identities[stream].columns:
+    for part in runner.rows.contributors.identities[stream].columns:
         table = tables.get(f"event/{stream}/{part}")
         _require(table is not None and bool(np.isin(events, _whole(_column(table, "number"))).all()), "an event is missing")
 
@@ -253,7 +254,7 @@ class _Renumbering:
         parts = [tables[section] for section in tables if section.startswith("event/") and section.split("/", 2)[1] == name]
         parts += [tables[section] for section in tables if section.startswith("value/") and _value_of(section)[0] == name]
         numbers = [_whole(_column(part, "number")) for part in parts]
-        return _Renumbering(np.unique(np.concatenate([np.empty(0, np.int64), *numbers])), runner.n_seen[name])
+        return _Renumbering(np.unique(np.concatenate([np.empty(0, np.int64), *numbers])), runner.rows.n_seen[name])
 
     def new(self, numbers: Int64Array) -> Int64Array:
         places = np.searchsorted(self.old, numbers)
@@ -267,9 +268,9 @@ def _new_handles(runner: Runner, tables: Mapping[str, pa.Table], numbers: Mappin
     for section in tables:
         if section.startswith("value/"):
             name, column, carrier = _value_of(section)
-            if (name, column) in runner.carriers:
+            if (name, column) in runner.rows.carriers:
                 held = _whole(_column(tables[section], "number"))
-                carriers[carrier] = (runner.carriers[name, column], numbers[name], held)
+                carriers[carrier] = (runner.rows.carriers[name, column], numbers[name], held)
 
     def new(handles: Int64Array) -> Int64Array:
         found = np.zeros(len(handles), np.int64)
@@ -306,13 +307,13 @@ def _column_of(runner: Runner, section: str) -> _Column | None:
     if section.startswith("event/"):
         _, name, *part = section.split("/", 2)
         if name in runner.streams:
-            columns = runner.contributors.identities[name].columns
+            columns = runner.rows.contributors.identities[name].columns
             _require(len(part) == 1 and part[0] in columns, "what is known of events has no name")
             return _Column(name, columns[part[0]], is_known=part[0] != "text")
     if section.startswith("value/"):
         name, column, _ = _value_of(section)
-        if (name, column) in runner.carriers:
-            return _Column(name, runner.carried[runner.carriers[name, column]])
+        if (name, column) in runner.rows.carriers:
+            return _Column(name, runner.rows.columns[runner.rows.carriers[name, column]])
     return None
 
 
