@@ -73,6 +73,45 @@ class Schema:
         return self.attributes[index]
 
 
+@dataclass(frozen=True)
+class Header:
+    """The columns of events, or of matches, that say what each of them has beside its attributes. A point event has one time column."""
+
+    start: str
+    end: str
+    id: str | None = None
+    op: str | None = None  # whether an event comes or is taken back
+    valid_to: str | None = None  # the end of its lifetime
+
+    @property
+    def is_point(self) -> bool:
+        return self.start == self.end
+
+    @property
+    def times(self) -> tuple[str, ...]:
+        """One column, or start and end."""
+        return (self.start,) if self.is_point else (self.start, self.end)
+
+    @property
+    def time(self) -> str | tuple[str, str]:
+        """The times as users name them."""
+        return self.start if self.is_point else (self.start, self.end)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All columns that there are, in order."""
+        return (*self.times, *[name for name in (self.id, self.op, self.valid_to) if name is not None])
+
+    def fields(self, time: pa.DataType) -> list[pa.Field]:
+        """All columns with their types, times being of this one."""
+        is_time = {*self.times, self.valid_to}
+        return [pa.field(name, time if name in is_time else pa.string()) for name in self.names]
+
+
+RESULT = Header("_start", "_end")  # of every match
+TRACKED = Header("_start", "_end", id="_id")  # of one whose contributors are shown
+
+
 ARROW_OF = {
     Type.BOOLEAN: pa.bool_(),
     Type.INTEGER: pa.int64(),
@@ -184,7 +223,7 @@ class TimeAxis:
     """What one tick is: microseconds per tick (1 for timestamp columns, None for integers without a declared unit)."""
 
     tick_us: int | None
-    arrow: pa.DataType = field(compare=False)  # the type of `_start` and `_end` in results
+    arrow: pa.DataType = field(compare=False)  # the type of times in results
 
 
 @dataclass(frozen=True)

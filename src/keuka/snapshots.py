@@ -44,6 +44,7 @@ from keuka.run.state_bytes import (
     write_state,
     write_table,
 )
+from keuka.schema import RESULT
 
 log = logging.getLogger("keuka")
 
@@ -155,7 +156,7 @@ def resume(snapshot: Snapshot, own: Sequence[RuleSpec], before: Live, live: Live
         raise damaged(str(error)) from error
     clocks = [stream.stream.type.axis.arrow for stream in live.streams.values()]
     for table in snapshot.found:
-        is_of_clock = all(table.schema.field(name).type in clocks for name in ("_start", "_end"))
+        is_of_clock = all(table.schema.field(name).type in clocks for name in RESULT.names)
         require(is_of_clock, "matches are on another clock than the streams")
         live.delivery.put_back(table)
     # Only now, so that the runners do not take old partial matches for theirs.
@@ -209,12 +210,11 @@ def _spec(rule: SavedRule) -> RuleSpec:
 
 
 def _declared(state: StreamState) -> OpenStream:
-    time = state.time[0] if len(state.time) == 1 else (state.time[0], state.time[1])
     try:
         table = state.schema.empty_table()
     except pa.ArrowException as error:
         raise damaged(f"a column has no type: {error!r}") from error
-    return open_stream(state.name, Stream(table, time, state.lateness, state.id, state.unit))
+    return open_stream(state.name, Stream(table, state.header.time, state.lateness, state.header.id, state.unit))
 
 
 def _agreeing(stream: OpenStream, schema: object, state: StreamState) -> OpenStream:
@@ -222,9 +222,9 @@ def _agreeing(stream: OpenStream, schema: object, state: StreamState) -> OpenStr
     theirs = _declared(state)
     for what, one, other in (
         ("other columns", schema, state.schema),
-        ("another time column", stream.time, theirs.time),
+        ("another time column", stream.header.times, theirs.header.times),
         ("another unit", stream.type.axis.tick_us, theirs.type.axis.tick_us),
-        ("another id column", stream.id, theirs.id),
+        ("another id column", stream.header.id, theirs.header.id),
     ):
         if one != other:
             problem = f"stream `{state.name}` has {what} in the snapshot than in this engine"
@@ -297,8 +297,8 @@ def _found(table: pa.Table) -> pa.Table:
     """Matches as `Delivery.pending` gives them: whose they are in front, and their times at the end."""
     names = table.column_names
     require(names[:1] == [QUERY] and table.schema.field(0).type.equals(QUERY_TYPE), "matches do not say whose they are")
-    require(len(set(names)) == len(names) and {"_start", "_end"} <= {*names}, "matches have no time")
-    for column in (QUERY, "_start", "_end"):
+    require(len(set(names)) == len(names) and {*RESULT.names} <= {*names}, "matches have no time")
+    for column in (QUERY, *RESULT.names):
         require(table.column(column).null_count == 0, f"matches have no `{column}`")
     return table
 

@@ -110,7 +110,7 @@ def test_a_batch_shares_the_memory_of_its_columns_and_keeps_it():
     words = np.arange(16).reshape(4, 4)
     schema = pa.schema({"a": pa.int64(), "c": pa.string(), "start": pa.timestamp("us"), "end": pa.int64(), "d": pa.bool_()})
     texts, flags = pa.array(["p", None, "q", "r"]), pa.array([True, False, None, True])
-    batch = match_batch(words, {1: texts, 4: flags}, schema)
+    batch = match_batch(words, [2, 3, 0, 1], {1: texts, 4: flags}, schema)
     batch.validate(full=True)
     assert [batch.column(1), batch.column(4)] == [texts, flags]
     assert batch.column(2).cast(pa.int64()).to_pylist() == [0, 1, 2, 3]
@@ -120,7 +120,7 @@ def test_a_batch_shares_the_memory_of_its_columns_and_keeps_it():
     del batch, words
     gc.collect()
     assert column.to_pylist() == [99, 9, 10, 11]
-    again = match_batch(np.empty((3, 0), np.int64), {}, pa.schema({"a": pa.int64(), "start": pa.int64(), "end": pa.int64()}))
+    again = match_batch(np.empty((3, 0), np.int64), [2, 0, 1], {}, pa.schema({"a": pa.int64(), "start": pa.int64(), "end": pa.int64()}))
     assert again.num_rows == 0
     again.validate(full=True)
 
@@ -130,7 +130,10 @@ def test_columns_that_do_not_fit_a_batch_are_refused_and_let_go():
     schema = pa.schema({"a": pa.int64(), "start": pa.int64(), "end": pa.int64(), "b": pa.int64()})
     for arrays in ({}, {3: pa.array([1, 2, 3])}, {3: pa.array([1.0, 2.0, 3.0, 4.0])}):
         with pytest.raises(ValueError, match="a column of a batch"):
-            match_batch(words, arrays, schema)
+            match_batch(words, [2, 0, 1], arrays, schema)
+    for row in (-1, 3):
+        with pytest.raises(ValueError, match="a column of a batch"):
+            match_batch(words, [2, 0, row], {3: pa.array([1, 2, 3, 4])}, schema)
     for other in (np.arange(24).reshape(3, 8)[:, ::2], np.arange(12.0).reshape(3, 4)):
         with pytest.raises(ValueError, match=r"contiguous|mismatch"):
-            match_batch(other, {3: pa.array([1, 2, 3, 4])}, schema)
+            match_batch(other, [2, 0, 1], {3: pa.array([1, 2, 3, 4])}, schema)

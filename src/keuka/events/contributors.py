@@ -58,18 +58,18 @@ class Contributors:
         return sum([column.n_bytes for stream in self.identities.values() for column in stream.columns.values()])
 
     def add(self, stream: OpenStream) -> None:
-        where = place(stream.name, None, None, stream.id)
-        text = None if stream.id is None else CarriedColumn(pa.string(), where)
+        where = place(stream.name, None, None, stream.header.id)
+        text = None if stream.header.id is None else CarriedColumn(pa.string(), where)
         self.identities[stream.name] = Identities(CarriedColumn(pa.uint64(), where), CarriedColumn(pa.uint64(), where), text)
 
     def open(self, stream: OpenStream, first_number: int, batch: EventBatch) -> None:
         """The events of a batch."""
         own = self.identities[stream.name]
-        low, high = source_ids(stream.name, batch, stream.id)
+        low, high = source_ids(stream.name, batch, stream.header.id)
         own.low.open(first_number, pa.array(low))
         own.high.open(first_number, pa.array(high))
-        if own.text is not None and stream.id is not None:
-            own.text.open(first_number, id_texts(batch.column(stream.id)))
+        if own.text is not None and stream.header.id is not None:
+            own.text.open(first_number, id_texts(batch.column(stream.header.id)))
 
     def settle(self, stream: str, numbers: Int64Array) -> None:
         """Let the batch go, but for these events."""

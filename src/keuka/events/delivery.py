@@ -21,6 +21,7 @@ from keuka.errors import QueryError
 from keuka.events.columns import Int64Array, ticks
 from keuka.events.frontiers import row_indices
 from keuka.events.matches import convert
+from keuka.schema import RESULT
 
 QUERY = "_query"
 QUERY_TYPE = pa.dictionary(pa.int32(), pa.string())
@@ -88,7 +89,7 @@ class Matches:
     def to_pylist(self) -> list[dict[str, Any]]:
         """All matches as dicts, in the order of `_end`."""
         rows = [row for table in self.tables for row in table.to_pylist()]
-        return sorted(rows, key=lambda row: row["_end"]) if len(self.tables) > 1 else rows
+        return sorted(rows, key=lambda row: row[RESULT.end]) if len(self.tables) > 1 else rows
 
     def to_pandas(self) -> Any:
         """The only table as a pandas frame."""
@@ -220,7 +221,7 @@ def by_end(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
     """The rows of several batches, each in the order of `_end`, in one order of `_end`; equal ends as the batches come."""
     if len(batches) <= 1:
         return list(batches)
-    ends = [ticks(batch.column("_end")) for batch in batches]
+    ends = [ticks(batch.column(RESULT.end)) for batch in batches]
     if all(earlier[-1] <= later[0] for earlier, later in pairwise(ends)):
         return list(batches)
     order = np.argsort(np.concatenate(ends), kind="stable")

@@ -18,7 +18,7 @@ from keuka.events.columns import UnfitError, canonical, check_text, damaged, joi
 from keuka.events.files import place
 from keuka.events.frontiers import EventBatch, Rows, copied, event_batch
 from keuka.events.memory import MemoryTable
-from keuka.events.order import header
+from keuka.events.order import read_times
 from keuka.events.sources import OpenStream
 from keuka.events.tables import to_arrow
 from keuka.kernel.arrow import Chunk
@@ -47,9 +47,9 @@ class Intake:
         self._texts: list[int] = []  # columns of text that are wanted
         _check_types(stream, self.schema)
         # The time column of point events whose ticks can be taken as they lie in memory.
-        arrow = self.schema.field(stream.time[0]).type
+        arrow = self.schema.field(stream.header.end).type
         is_plain = pa.types.is_int64(arrow) or (pa.types.is_timestamp(arrow) and arrow.unit == "us")
-        self._time_idx = self.schema.get_field_index(stream.time[0]) if is_plain and len(stream.time) == 1 else None
+        self._time_idx = self.schema.get_field_index(stream.header.end) if is_plain and stream.header.is_point else None
 
     def read(self, data: Any) -> RowsRead:
         """The rows as they came, and as events in order of arrival. Nothing has changed yet, whatever is wrong with them."""
@@ -113,7 +113,7 @@ class Intake:
             chunk = Chunk(table, self._time_idx)
             if chunk.has_times:
                 return EventBatch(self.stream, chunk.n_rows, rows, [(chunk, 0, chunk.n_rows)])
-        start, end = header(self.stream, batch, rows)
+        start, end = read_times(self.stream, batch, rows)
         return event_batch(self.stream, start, end, rows, table)
 
     def put_back(self, batch: pa.RecordBatch, rows: Rows) -> EventBatch:
@@ -121,7 +121,7 @@ class Intake:
         wanted = [self.schema.get_field_index(name) for name in self.wanted]
         table = self._converted(batch, rows, sorted({*self._conversions, *wanted}))
         self.check_fields(batch, rows, self.fields)
-        return event_batch(self.stream, *header(self.stream, batch, rows), rows, table)
+        return event_batch(self.stream, *read_times(self.stream, batch, rows), rows, table)
 
     def check_fields(self, batch: pa.RecordBatch, rows: Rows, fields: Collection[str]) -> None:
         """Refuses values that do not fit in fields of structs, which are taken out only when their time has come."""
@@ -206,7 +206,7 @@ class Intake:
 
 
 def in_memory(stream: OpenStream, data: Any) -> pa.Table:
-    return memory_table(stream.name, data, stream.time if len(stream.time) > 1 else stream.time[0])
+    return memory_table(stream.name, data, stream.header.time)
 
 
 def memory_table(name: str, data: Any, time: object) -> pa.Table:

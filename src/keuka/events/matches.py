@@ -18,7 +18,7 @@ from keuka.errors import data_error
 from keuka.events.columns import ByteArray, Int32Array, Int64Array, UnfitError, string_layout, text_pieces, validity
 from keuka.events.files import place
 from keuka.events.order import EventBatch
-from keuka.schema import FIELD, Schema, TimeAxis
+from keuka.schema import FIELD, RESULT, TRACKED, Schema, TimeAxis
 
 UInt64Array = npt.NDArray[np.uint64]
 
@@ -26,20 +26,20 @@ UInt64Array = npt.NDArray[np.uint64]
 SEEDS = (np.uint64(0x243F6A8885A308D3), np.uint64(0x13198A2E03707344))
 BASES = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F))
 NULL = np.uint64(0xA4093822299F31D0)
+CONTRIBUTORS = "_contributors"
 CONTRIBUTOR = pa.struct([pa.field("stream", pa.string()), pa.field("id", pa.string())])
 CANONICAL_NAN = np.uint64(0x7FF8000000000000)
 
 
 def result_schema(schema: Schema, axis: TimeAxis, contributors: bool) -> pa.Schema:
     """The columns of a result table: the query's, then the header."""
-    types = [axis.arrow, axis.arrow, pa.string(), pa.list_(CONTRIBUTOR)]
-    fields = [pa.field(a.name, a.arrow) for a in schema.attributes]
-    return pa.schema(fields + [pa.field(n, t) for n, t in zip(header_names(contributors), types, strict=False)])
+    header = [*TRACKED.fields(axis.arrow), pa.field(CONTRIBUTORS, pa.list_(CONTRIBUTOR))] if contributors else RESULT.fields(axis.arrow)
+    return pa.schema([*[pa.field(a.name, a.arrow) for a in schema.attributes], *header])
 
 
 def header_names(contributors: bool) -> tuple[str, ...]:
     """The columns that results have of their own."""
-    return ("_start", "_end", "_id", "_contributors") if contributors else ("_start", "_end")
+    return (*TRACKED.names, CONTRIBUTORS) if contributors else RESULT.names
 
 
 def convert(table: pa.Table, kind: str) -> Any:

@@ -24,7 +24,7 @@ from keuka.schema import TimeAxis
 
 Count = Callable[[str, int], None]  # how many bytes of a stream's rows wait
 
-__all__ = ["EventBatch", "common_axis", "header", "in_order", "one_axis"]
+__all__ = ["EventBatch", "common_axis", "in_order", "one_axis", "read_times"]
 
 
 def in_order(
@@ -65,7 +65,7 @@ def common_axis(opened: Sequence[OpenStream]) -> TimeAxis:
             raise data_error(
                 "K511",
                 f"the streams `{opened[0].name}` and `{stream.name}` do not share one clock: "
-                f"`{opened[0].time[-1]}` is {_clock(first)}, `{stream.time[-1]}` is {_clock(axis)}",
+                f"`{opened[0].header.end}` is {_clock(first)}, `{stream.header.end}` is {_clock(axis)}",
                 "convert one of the time columns; for integers declare the same `unit=`, for timestamps give both a zone or neither",
             )
     return one_axis([stream.type.axis for stream in opened])
@@ -109,7 +109,7 @@ def _feed_sorted(arrivals: Arrivals, columns: Sequence[str], chunk_rows: int, co
     """Slices of about `chunk_rows` rows that end with an epoch; a sorted table is never copied."""
     stream = arrivals.stream
     table, rows = _whole(stream, columns, chunk_rows, count)
-    start, end = header(stream, table, rows)
+    start, end = read_times(stream, table, rows)
     order = None if ascending(end) else np.argsort(end, kind="stable")
     if order is not None:
         start, end = (end[order],) * 2 if start is end else (start[order], end[order])
@@ -131,7 +131,7 @@ def _feed_sorted(arrivals: Arrivals, columns: Sequence[str], chunk_rows: int, co
 
 def _whole(stream: OpenStream, columns: Sequence[str], chunk_rows: int, count: Count) -> tuple[pa.Table, Int64Array | range]:
     """The time and wanted columns, and the number of each row."""
-    names = list(dict.fromkeys([*stream.time, *columns]))
+    names = list(dict.fromkeys([*stream.header.times, *columns]))
     if stream.data.table is not None:
         return stream.data.table.select(names), range(stream.data.table.num_rows)
     pieces, n_bytes = [], 0
@@ -179,13 +179,13 @@ def _takeable(stream: OpenStream, table: pa.Table) -> pa.Table:
 def _feed_arriving(arrivals: Arrivals, columns: Sequence[str], chunk_rows: int, count: Count) -> Iterator[None]:
     stream, largest = arrivals.stream, BEGINNING
     n_rows = n_bytes = 0  # that were read
-    for rows, batch in read(stream, list(dict.fromkeys([*stream.time, *columns])), chunk_rows):
-        start, end = header(stream, batch, rows)
+    for rows, batch in read(stream, list(dict.fromkeys([*stream.header.times, *columns])), chunk_rows):
+        start, end = read_times(stream, batch, rows)
         late = arrivals.push(event_batch(stream, start, end, rows, batch.select(list(columns))))
         if late is not None:
             first = int(late[0])
             before = max([largest, *end[:first].tolist()])
-            where = stream.where(int(rows[first]), stream.time[-1])
+            where = stream.where(int(rows[first]), stream.header.end)
             raise out_of_order(int(end[first]), before, stream.type.axis, stream.lateness, where)
         largest = max(largest, int(end.max()))
         n_rows, n_bytes = n_rows + batch.num_rows, n_bytes + bytes_of(batch)
@@ -196,17 +196,18 @@ def _feed_arriving(arrivals: Arrivals, columns: Sequence[str], chunk_rows: int, 
 # ---- times
 
 
-def header(stream: OpenStream, data: pa.Table | pa.RecordBatch, rows: Int64Array | range) -> tuple[Int64Array, Int64Array]:
+def read_times(stream: OpenStream, data: pa.Table | pa.RecordBatch, rows: Int64Array | range) -> tuple[Int64Array, Int64Array]:
     """Start and end of every row; for a point event one array twice."""
-    starts_ends = [_times(stream, data, name, rows) for name in stream.time]
-    start, end = starts_ends[0], starts_ends[-1]
+    header = stream.header
+    start = _times(stream, data, header.start, rows)
+    end = start if header.is_point else _times(stream, data, header.end, rows)
     if start is not end and (start > end).any():
         index = int((start > end).argmax())
         axis = stream.type.axis
         raise data_error(
             "K503",
             f"an event starts at {show_time(int(start[index]), axis)}, after its end at {show_time(int(end[index]), axis)}",
-            f"if the columns are the other way round, write `time=({stream.time[1]!r}, {stream.time[0]!r})`",
+            f"if the columns are the other way round, write `time=({header.end!r}, {header.start!r})`",
             where=stream.where(int(rows[index])),
         )
     return start, end

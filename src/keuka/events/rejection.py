@@ -186,7 +186,7 @@ def _why(stream: OpenStream, chunk: Chunk) -> pa.Array | None:
         reasons = reasons if unfit is None else unfit if reasons is None else pc.coalesce(reasons, unfit)
     if not len(chunk.rows):
         return reasons
-    times = chunk.values.select(list(dict.fromkeys(stream.time)))
+    times = chunk.values.select(list(stream.header.times))
     if reasons is not None:
         good = pc.is_null(reasons)
         kept = [pc.if_else(good, column, pa.scalar(None, column.type)) for column in times.columns]
@@ -260,7 +260,7 @@ def count(stream: OpenStream) -> Counts:
     """Reads the times of a stream again."""
     assert stream.data.chunks is not None
     total = Counts()
-    for first, batch in stream.data.chunks(list(dict.fromkeys(stream.time))):
+    for first, batch in stream.data.chunks(list(stream.header.times)):
         reasons = reasons_of(stream, batch, first)
         why = [] if reasons is None else reasons.to_pylist()
         total += Counts(batch.num_rows, why.count(NO_TIME), why.count(REVERSED))
@@ -270,7 +270,7 @@ def count(stream: OpenStream) -> Counts:
 def reasons_of(stream: OpenStream, batch: pa.RecordBatch, first: int) -> pa.Array | None:
     """Which rows have no time, or a start after their end; null where neither is so, and None if all are good."""
     rows = range(first, first + batch.num_rows)
-    times = fit(stream, batch.select(list(stream.time)), rows)
+    times = fit(stream, batch.select(list(stream.header.times)), rows)
     missing = np.zeros(batch.num_rows, dtype=bool)
     for column in times.columns:
         missing |= column.is_null().to_numpy(zero_copy_only=False)

@@ -25,7 +25,7 @@ from keuka.events.files import BATCH_ROWS, place
 from keuka.events.tables import FILE_SHIFT, Data, Declared, to_arrow
 from keuka.events.text_values import Csv
 from keuka.events.time_formats import similar_formats
-from keuka.schema import FIELD, Attribute, Schema, StreamType, schema_of
+from keuka.schema import FIELD, Attribute, Header, Schema, StreamType, schema_of
 
 SAMPLED_ROWS = 10_000  # looked at to guess how many values a column has
 JOINED_BYTES = 16_000_000  # batches of this size are passed on however few rows they have
@@ -69,13 +69,21 @@ class OpenStream:
 
     name: str
     type: StreamType
-    time: tuple[str, ...]  # one column, or start and end
+    header: Header
     lateness: int  # in ticks
-    id: str | None
     sort: bool
     data: Data = field(repr=False)
     distinct: Mapping[str, int] = field(default_factory=dict)  # about how many values columns have, as declared
     rejects: bool = False  # are bad rows left out?
+
+    @property
+    def time(self) -> tuple[str, ...]:
+        """One column, or start and end."""
+        return self.header.times
+
+    @property
+    def id(self) -> str | None:
+        return self.header.id
 
     def n_distinct(self, column: str) -> int:
         """About how many values a column has: as declared, or in the first rows; 0 if neither is known."""
@@ -158,9 +166,8 @@ def open_stream(name: str, stream: Stream, reads: Callable[[str], bool] | None =
     return OpenStream(
         name=name,
         type=StreamType(schema, axis),
-        time=time,
+        header=Header(time[0], time[-1], stream.id),
         lateness=lateness_ticks(stream.lateness, axis, where),
-        id=stream.id,
         sort=stream.sort,
         data=data,
         distinct=_distinct(stream.distinct, schema, where),

@@ -28,6 +28,11 @@ cdef extern from *:
         void (*release)(ArrowArray*) noexcept nogil
         void* private_data
 
+cpdef enum:           # rows of the words of a batch
+    START_WORD = 0
+    END_WORD = 1
+    HEADER_WORDS = 2  # then come the columns
+
 cdef class Chunk:
     cdef readonly object batch
     cdef readonly int64_t n_rows

@@ -177,7 +177,7 @@ class Words:
                 raise IndexError("a batch has no such rows")
             self.n_rows += last - first
         if len(pieces) > 1:
-            self.copied = cython.cast(cython.pointer(int64_t), malloc((len(wanted) + 2) * self.n_rows * 8 + 8))
+            self.copied = cython.cast(cython.pointer(int64_t), malloc((len(wanted) + HEADER_WORDS) * self.n_rows * 8 + 8))
             if self.copied == cython.NULL:
                 raise MemoryError("no memory for a batch")
         self.read_times()
@@ -189,7 +189,7 @@ class Words:
         chunk: Chunk
         first: int64_t
         last: int64_t
-        n: int64_t = 0
+        n: int64_t = END_WORD * self.n_rows
         is_point: cython.bint = True
         if len(self.pieces) == 1:
             chunk, first, _ = self.pieces[0]
@@ -200,9 +200,9 @@ class Words:
             memcpy(self.copied + n, chunk.end_data + first, (last - first) * 8)
             is_point = is_point and chunk.is_point
             n += last - first
-        self.starts = self.ends = self.copied
+        self.starts = self.ends = self.copied + END_WORD * self.n_rows
         if not is_point:
-            n = self.n_rows
+            n = START_WORD * self.n_rows
             self.starts = self.copied + n
             for chunk, first, last in self.pieces:
                 memcpy(self.copied + n, chunk.start_data + first, (last - first) * 8)
@@ -213,7 +213,8 @@ class Words:
         chunk: Chunk
         first: int64_t
         last: int64_t
-        n: int64_t = (self.n_columns + 2) * self.n_rows
+        n: int64_t = (self.n_columns + HEADER_WORDS) * self.n_rows
+        begin: int64_t = n
         values: cython.pointer(cython.const[int64_t]) = cython.NULL
         for chunk, first, last in self.pieces:
             if chunk.may_have_nulls(index):
@@ -225,7 +226,7 @@ class Words:
                     memcpy(self.copied + n, values, (last - first) * 8)
                 n += last - first
         self.columns[self.n_columns].number = number
-        self.columns[self.n_columns].values = values if self.copied == cython.NULL else self.copied + (self.n_columns + 2) * self.n_rows
+        self.columns[self.n_columns].values = values if self.copied == cython.NULL else self.copied + begin
         self.n_columns += 1
 
     def __dealloc__(self):
@@ -233,18 +234,18 @@ class Words:
         free(self.copied)
 
 
-def match_batch(words: cython.const[int64_t][:, ::1], arrays: dict, schema):
-    """Matches as a record batch that shares the memory of `words`: a row each for the starts, the ends and the columns of the kernel.
+def match_batch(words: cython.const[int64_t][:, ::1], rows: list, arrays: dict, schema):
+    """Matches as a record batch that shares the memory of `words`.
 
-    The batch has these columns, then start and end, then others. `arrays`: by index, the Arrow arrays of the others, and of columns
-    that are more than 64-bit values without nulls.
+    `rows`: by column of the batch, its row of the words. `arrays`: by column, the Arrow arrays of those that are no words, or more than
+    64-bit values without nulls.
     """
     batch: ArrowArray
     child: cython.pointer(ArrowArray)
-    n_columns: int64_t = words.shape[0] - 2
     n_rows: int64_t = words.shape[1]
     n: int64_t = len(schema)
     i: int64_t
+    row: int64_t
     owner = words.base
     if not allocate(cython.address(batch), n_rows, n):
         raise MemoryError("no memory for a batch")
@@ -257,12 +258,13 @@ def match_batch(words: cython.const[int64_t][:, ::1], arrays: dict, schema):
                     raise ValueError("a column of a batch has another type or length than the batch")
                 column._export_to_c(cython.cast(intptr_t, child))
                 continue
-            if i >= n_columns + 2:
+            row = rows[i] if i < len(rows) else -1
+            if not 0 <= row < words.shape[0]:
                 raise ValueError("a column of a batch is missing")
             child.buffers = cython.cast(cython.pointer(cython.pointer(cython.const[cython.void])), calloc(2, 8))
             if child.buffers == cython.NULL:
                 raise MemoryError("no memory for a batch")
-            child.buffers[1] = cython.address(words[i + 2 if i < n_columns else i - n_columns, 0]) if n_rows else cython.NULL
+            child.buffers[1] = cython.address(words[row, 0]) if n_rows else cython.NULL
             child.length = n_rows
             child.n_buffers = 2
             child.private_data = cython.cast(cython.p_void, owner)

@@ -50,9 +50,8 @@ def _stream_state(live: LiveStream) -> StreamState:
     numbers = np.concatenate([np.empty(0, np.int64), *[row_numbers(run.rows) for run in runs]])
     return StreamState(
         name=stream.name,
-        time=stream.time,
+        header=stream.header,
         lateness=stream.lateness,
-        id=stream.id,
         unit=unit_of(stream.type.axis),
         frontier=live.arrivals.frontier,
         n_rows=live.intake.n_rows,

@@ -13,6 +13,7 @@ import numpy as np
 from keuka.events.columns import ByteArray, Int64Array
 from keuka.events.contributors import Leaves
 from keuka.kernel import batches, groups, lineage
+from keuka.kernel.arrow import END_WORD, START_WORD
 from keuka.kernel.forest import Forest
 from keuka.kernel.machine import Machine
 
@@ -23,7 +24,7 @@ Owners = Callable[[int], list[tuple[int, int]]]  # by stream: the columns whose 
 class Found:
     """What an operator gave for a step, in the order of end and start."""
 
-    words: Int64Array  # starts, ends and columns: a row of it each
+    words: Int64Array  # a row each for the starts, the ends and the columns, as `kernel/arrow.pxd` says
     machine: Int64Array | None  # which one found a match; None if there is one only
     nodes: Int64Array | None
     flags: list[ByteArray | None]
@@ -80,7 +81,7 @@ class Machines:
         if self._pool is None:
             words, nodes, flags = self.all[0].output(stream)
             found = Found(words, None, nodes, flags)
-            return found if self.all[0].is_in_order(stream) else found.chosen(np.lexsort(words[:2]))
+            return found if self.all[0].is_in_order(stream) else found.chosen(np.lexsort((words[START_WORD], words[END_WORD])))
         outputs = [machine.output(stream) for machine in self.all]
         lengths = [words.shape[1] for words, _, _ in outputs]
         words = np.concatenate([words for words, _, _ in outputs], axis=1)
@@ -90,7 +91,7 @@ class Machines:
             present = [np.zeros(n, np.uint8) if column is None else column for column, n in zip(columns, lengths, strict=True)]
             flags.append(np.concatenate(present))
         machine = np.repeat(np.arange(len(outputs)), lengths)
-        return Found(words, machine, nodes, flags).chosen(np.lexsort(words[:2]))
+        return Found(words, machine, nodes, flags).chosen(np.lexsort((words[START_WORD], words[END_WORD])))
 
     def leaves(self, found: Found) -> Leaves:
         """The source events behind matches. Every machine has its own nodes."""

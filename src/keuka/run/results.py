@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from keuka.automaton.tables import OutputColumns
 from keuka.errors import data_error
-from keuka.events.columns import ByteArray, Int64Array, from_kernel, inverted
+from keuka.events.columns import from_kernel, inverted
 from keuka.events.matches import result_schema
-from keuka.kernel.arrow import match_batch
+from keuka.kernel.arrow import END_WORD, HEADER_WORDS, START_WORD, match_batch
 from keuka.run.held_rows import HeldRows
 from keuka.run.machines import Found, Machines
 from keuka.run.texts import Texts
@@ -36,7 +36,9 @@ class _Output:
     columns: OutputColumns
     schema: pa.Schema
     tracks: bool
-    to_convert: list[tuple[int, Attribute]]  # columns that are more than 64-bit values as the kernel has them
+    rows: list[int]  # by column: its row of the kernel's words
+    attributes: list[Attribute]  # of these columns
+    to_convert: list[int]  # those that are more than 64-bit values as the kernel has them
 
 
 class Results:
@@ -51,9 +53,10 @@ class Results:
     def add(self, query: str, stream: int, columns: OutputColumns, axis: TimeAxis, tracks: bool) -> None:
         """An output of a query, which the forest has as a stream; its times are shown on `axis`."""
         time = Attribute("", Type.TIMESTAMP, axis.arrow)
+        rows = [*range(HEADER_WORDS, HEADER_WORDS + len(columns.schema)), START_WORD, END_WORD]
         attributes = [*columns.schema.attributes, time, time]
-        to_convert = [(i, a) for i, a in enumerate(attributes) if a.type not in WORD_TYPES or pa.types.is_date(a.arrow)]
-        output = _Output(query, columns, result_schema(columns.schema, axis, tracks), tracks, to_convert)
+        to_convert = [i for i, a in enumerate(attributes) if a.type not in WORD_TYPES or pa.types.is_date(a.arrow)]
+        output = _Output(query, columns, result_schema(columns.schema, axis, tracks), tracks, rows, attributes, to_convert)
         self._outputs.setdefault(stream, []).append(output)
 
     def remove(self, query: str) -> None:
@@ -82,21 +85,16 @@ class Results:
         return [batch for half in halves for batch in self._batches(output, found.chosen(half))]
 
     def _batch(self, output: _Output, found: Found) -> pa.RecordBatch:
-        n_columns = len(found.flags)
-        arrays: dict[int, pa.Array] = {}
-        for i, attribute in output.to_convert:
-            is_time = i >= n_columns
-            words = found.words[i - n_columns if is_time else i + 2]
-            arrays[i] = self._column(words, None if is_time else found.flags[i], attribute)
-        for i, flags in enumerate(found.flags):
-            if flags is not None and i not in arrays:
-                arrays[i] = self._column(found.words[i + 2], flags, output.columns.schema.attributes[i])
+        with_nulls = [i for i, flags in enumerate(found.flags) if flags is not None]
+        arrays = {i: self._column(found, i, output) for i in {*output.to_convert, *with_nulls}}
         if output.tracks:
             others = self._rows.contributors.columns(output.columns.fingerprint, self._machines.leaves(found), self._names)
-            arrays |= enumerate(others, n_columns + 2)
-        return match_batch(found.words, arrays, output.schema)
+            arrays |= enumerate(others, len(output.rows))
+        return match_batch(found.words, output.rows, arrays, output.schema)
 
-    def _column(self, values: Int64Array, flags: ByteArray | None, attribute: Attribute) -> pa.Array:
+    def _column(self, found: Found, i: int, output: _Output) -> pa.Array:
+        values, attribute = found.words[output.rows[i]], output.attributes[i]
+        flags = found.flags[i] if i < len(found.flags) else None  # times are never null
         valid = None if flags is None else inverted(flags)
         if attribute.type is Type.OTHER:
             return self._rows.look_up(values, valid, attribute)

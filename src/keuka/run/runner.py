@@ -126,7 +126,7 @@ class Runner:
         for name, stream in self.streams.items():
             columns = [stream.root(column) for _, column in self.forest.source_columns(name)]
             if self.forest.tracking:
-                columns += stream.type.schema.names if stream.id is None else (stream.id,)
+                columns += stream.type.schema.names if stream.header.id is None else (stream.header.id,)
             wanted[name] = tuple(dict.fromkeys(columns))
         return wanted
 

@@ -21,7 +21,7 @@ from keuka.kernel import lineage
 from keuka.kernel.held import Held, Keys, Part, Store, Values, stores
 from keuka.run.held_rows import CARRIED_NUMBER, CARRIER_SHIFT
 from keuka.run.runner import Runner
-from keuka.schema import Attribute, Type, attribute_of
+from keuka.schema import Attribute, Header, Type, attribute_of
 
 _DOUBLE, _STRING, _OTHER = 2, 3, 5  # types of values in the kernel's tables
 _NO_NUMBERS = np.empty(0, np.int64)
@@ -32,9 +32,8 @@ class StreamState:
     """A stream as it was declared, how far it has come, and its rows that wait, in order of arrival."""
 
     name: str
-    time: tuple[str, ...]
+    header: Header
     lateness: int  # ticks
-    id: str | None
     unit: str | None
     frontier: int
     n_rows: int

@@ -19,7 +19,7 @@ from keuka.diagnostics import SURROGATE
 from keuka.errors import DataError, data_error
 from keuka.events.frontiers import BEGINNING, INFINITE
 from keuka.run.state import ShardState, StreamState
-from keuka.schema import Type, attribute_of
+from keuka.schema import Header, Type, attribute_of
 
 VERSION = 1
 _MAGIC = b"KEUKASNP"
@@ -29,7 +29,7 @@ SECTION = struct.Struct("<IQI")  # length of the name, length of the content, ch
 
 _KERNEL = "kernel/"  # before the names of the runner's sections
 # What of a stream goes into the JSON section, and what into sections of its own.
-_STREAM = ("name", "time", "lateness", "id", "unit", "frontier", "n_rows", "n_late", "wanted")
+_STREAM = ("name", "lateness", "unit", "frontier", "n_rows", "n_late", "wanted")
 _ROWS = ("held", "held_rows", "late")
 
 
@@ -40,7 +40,10 @@ def write_state(state: ShardState) -> tuple[dict[str, Any], dict[str, bytes]]:
         sections[f"stream/{i}/schema"] = stream.schema.serialize().to_pybytes()
         sections |= {f"stream/{i}/{part}": write_table(getattr(stream, part)) for part in _ROWS}
     sections |= {f"{_KERNEL}{name}": write_table(table) for name, table in state.kernel.items()}
-    streams = [{name: getattr(stream, name) for name in _STREAM} for stream in state.streams]
+    streams = [
+        {"time": stream.header.times, "id": stream.header.id, **{name: getattr(stream, name) for name in _STREAM}}
+        for stream in state.streams
+    ]
     return {"time": state.time, "promised": state.promised, "streams": streams}, sections
 
 
@@ -61,9 +64,8 @@ def _stream(facts: Facts, i: int, sections: Mapping[str, bytes]) -> StreamState:
     require(are_texts(wanted), "the name of a column is not text")
     stream = StreamState(
         name=facts.text("name"),
-        time=tuple(time),
+        header=Header(time[0], time[-1], None if facts.get("id") is None else facts.text("id")),
         lateness=facts.number("lateness", 0, 2**63 - 1),
-        id=None if facts.get("id") is None else facts.text("id"),
         unit=None if facts.get("unit") is None else facts.text("unit"),
         frontier=facts.frontier("frontier"),
         n_rows=facts.count("n_rows"),
@@ -81,7 +83,7 @@ def _check_stream(stream: StreamState) -> None:
     names = stream.schema.names
     require(len(set(names)) == len(names), "two columns have one name")
     require(stream.held.column_names == names and stream.late.schema.equals(stream.schema), "rows that wait have other columns")
-    require({*stream.wanted, *stream.time, *([] if stream.id is None else [stream.id])} <= set(names), "a column is missing")
+    require({*stream.wanted, *stream.header.names} <= set(names), "a column is missing")
     # Where no row waits, columns have the types they are pushed in.
     for name in stream.wanted if stream.held.num_rows else ():
         attribute, arrow = attribute_of(name, stream.schema.field(name).type), stream.held.schema.field(name).type

@@ -30,7 +30,7 @@ from keuka.events.tables import Files
 from keuka.events.text_values import DEFAULT
 from keuka.pipelines.checking import OF_FILES, declared_columns, described, files_of, plainly_read
 from keuka.pipelines.values import FILE_FORMATS, Input
-from keuka.schema import Type, attribute_of
+from keuka.schema import Header, Type, attribute_of
 from keuka.spark import parquet_columns, text_streams
 from keuka.spark.jobs import Times, is_wrong, wrong_time
 from keuka.spark.parquet_columns import ParquetColumn, unreadable
@@ -115,7 +115,7 @@ def _parquet_files(spark: SparkSession, name: str, stream: Input, files: Files, 
     first, each_file = opened.data.first, opened.data.each_file
     assert first is not None  # of files there is always one that decides the types
     assert each_file is not None
-    others = [file.schema for file in each_file(opened.time)] if shows_all else []
+    others = [file.schema for file in each_file(opened.header.times)] if shows_all else []
     columns = parquet_columns.columns_of(first.schema, others, spark)
     asked = StructType([StructField(column.name, column.spark) for column in columns if column.spark is not None])
     frame = spark.read.format("parquet").options(**UTC).schema(asked).load(list(stream.all_paths))
@@ -174,7 +174,7 @@ class Source:
     name: str
     read: Read
     columns: tuple[str, ...]  # that the queries read
-    time: tuple[str, ...]
+    header: Header
     rejects: bool
 
     @property
@@ -207,7 +207,7 @@ class Source:
 
     @property
     def times(self) -> Times:
-        return [(self.column(time), self.schema.field(time).type) for time in self.time]
+        return [(self.column(time), self.schema.field(time).type) for time in self.header.times]
 
     def is_bad(self) -> Column:
         """Has a row of text no values, or one with types a value for which there is no room?"""
@@ -351,8 +351,8 @@ def _with_lines(rows: DataFrame, pieces: Pieces, has_breaks: bool) -> DataFrame:
 
 def source(name: str, stream: Input, looked_at: Read, columns: Sequence[str], rejects: bool) -> Source:
     opened = open_stream(name, described(stream, looked_at.schema.empty_table()))
-    wanted = tuple(dict.fromkeys([*columns, *opened.time]))
-    return Source(name, looked_at, wanted, opened.time, rejects or stream.on_bad_row == "reject")
+    wanted = tuple(dict.fromkeys([*columns, *opened.header.times]))
+    return Source(name, looked_at, wanted, opened.header, rejects or stream.on_bad_row == "reject")
 
 
 def doubts(sources: Mapping[str, Source]) -> list[Diagnostic]:

@@ -33,7 +33,7 @@ from keuka.plan.division import END, START, ByKey, BySlices, Division, Part, Und
 from keuka.plan.prefilter import needed
 from keuka.query import EVENTS, Prepared, check_limits, prepare
 from keuka.run.limits import Limits
-from keuka.schema import FIELD, MICROSECONDS, MOST_DIGITS, TimeAxis
+from keuka.schema import FIELD, MICROSECONDS, MOST_DIGITS, RESULT, Header, TimeAxis
 from keuka.spark.analysis import Schema, columns_of, declared, is_streaming, knowing
 from keuka.spark.expressions import fitting, microseconds, weakened
 from keuka.spark.probe import require_on_executors
@@ -54,8 +54,7 @@ class Frame:
 
     data: DataFrame
     schema: pa.Schema
-    time: tuple[str, ...]
-    id: str | None
+    header: Header
     unit: str | None
     rejects: bool = False  # are rows that cannot be events left out?
 
@@ -155,13 +154,14 @@ def _data(stream: Any) -> Any:
 
 
 def _frame(opened: OpenStream, given: Any) -> Frame:
-    return Frame(_data(given), opened.data.schema, opened.time, opened.id, unit_of(opened.type.axis), opened.rejects)
+    return Frame(_data(given), opened.data.schema, opened.header, unit_of(opened.type.axis), opened.rejects)
 
 
 def _made(data: DataFrame, output: Output, axis: TimeAxis) -> Frame:
     """The result of one part as an input of another."""
-    names = [*output.schema.names[:-2], START, END]
-    return Frame(data, pa.schema(zip(names, output.schema.types, strict=True)), (START, END), None, unit_of(axis))
+    header = Header(START, END)
+    names = [*output.schema.names[: -len(RESULT.names)], *header.names]
+    return Frame(data, pa.schema(zip(names, output.schema.types, strict=True)), header, unit_of(axis))
 
 
 def _parallelism(spark: SparkSession) -> int:
@@ -261,8 +261,8 @@ def _part_frame(
     sent_as = pa.schema([*[(SHARD, pa.int32())] * first, *zip(columns, types_sent, strict=True)])
     inputs = []
     for name, schema, of_one in zip(names, schemas, places, strict=True):
-        id_ = frames[name].id if part.plan.contributors else None
-        inputs.append(Input(name, schema, frames[name].time, id_, frames[name].unit, tuple([first + place for place in of_one])))
+        header = frames[name].header if part.plan.contributors else replace(frames[name].header, id=None)
+        inputs.append(Input(name, schema, header, frames[name].unit, tuple([first + place for place in of_one])))
     task = task_bytes(Task(to_bytes(part.tables), tuple(inputs), outputs, types, slices, axis, *allowed))
     tagged = pa.schema([(OF, pa.int32()), *zip(slot_names(len(types)), types, strict=True)])
     return knowing(rows, spark_schema(sent_as)).mapInArrow(
@@ -333,7 +333,7 @@ Times = Sequence[tuple[Column, pa.DataType]]  # the times of a row, with their t
 
 
 def _times(frame: Frame) -> Times:
-    return [(_column(frame, name), frame.schema.field(name).type) for name in frame.time]
+    return [(_column(frame, name), frame.schema.field(name).type) for name in frame.header.times]
 
 
 def is_wrong(times: Times) -> Column:
@@ -361,9 +361,9 @@ def _rejected(name: str, frame: Frame) -> DataFrame:
 
 def _sent(part: Part, frame: Frame, columns: Sequence[str]) -> list[int]:
     """The columns that workers need: those the kernel reads, the times, and those that identify an event."""
-    names = {*columns, *frame.time}
+    names = {*columns, *frame.header.times}
     if part.plan.contributors:
-        names |= set(frame.schema.names) if frame.id is None else {frame.id}
+        names |= set(frame.schema.names) if frame.header.id is None else {frame.header.id}
     return [i for i, name in enumerate(frame.schema.names) if name in names]
 
 
@@ -384,9 +384,9 @@ def _divided(rows: DataFrame, where: Column, columns: Sequence[str], part: Part,
 
 def _where(division: Division, frame: Frame, stream: str, slices: Slices | None, axis: TimeAxis) -> Column:
     """Rows with equal values of this go to one worker; for slices, the shards that need the row."""
-    end = _column(frame, frame.time[-1])
+    end = _column(frame, frame.header.end)
     if slices is not None:
-        return _shards(_shown_time(end, frame.schema.field(frame.time[-1]).type, axis), slices)
+        return _shards(_shown_time(end, frame.schema.field(frame.header.end).type, axis), slices)
     names = division.columns.get(stream, ()) if isinstance(division, ByKey) else ()
     keys = [_key(_column(frame, name), frame.schema.field(name).type) for name in names]
     # A row with a null in its key meets no other, but equal rows must stay together where ids count them.

@@ -27,6 +27,7 @@ from keuka.pipelines.pipeline import Pipeline
 from keuka.pipelines.staging import Staging, staging
 from keuka.pipelines.values import CONSOLE, LATE, METRICS, N_SHOWN, REJECTED, Progress, Report, Sink, SparkSettings, metrics_table
 from keuka.query import prepare
+from keuka.schema import RESULT
 from keuka.spark.inputs import Counted, Read, Source, doubts, read, source
 from keuka.spark.jobs import results
 from keuka.spark.probe import is_local
@@ -174,7 +175,7 @@ def _side_outputs(spark: SparkSession, bound: Bound, sources: Mapping[str, Sourc
 
 
 def _first_rows(frame: DataFrame) -> pa.Table:
-    ordered = frame.orderBy("_end", "_start") if {"_end", "_start"} <= {*frame.columns} else frame
+    ordered = frame.orderBy(RESULT.end, RESULT.start) if {*RESULT.names} <= {*frame.columns} else frame
     return ordered.limit(N_SHOWN).toArrow().cast(arrow_schema("", frame.schema))  # Spark shows times in the zone of its session
 
 

@@ -21,7 +21,7 @@ from keuka.errors import KeukaError
 from keuka.events.sources import OpenStream, Stream, open_stream
 from keuka.run.embedded import run
 from keuka.run.limits import Limits, default_memory
-from keuka.schema import TimeAxis
+from keuka.schema import RESULT, Header, TimeAxis
 
 OF = "_of"  # which stream or which output a row is of
 SHARD = "_shard"  # for which shard it is
@@ -58,8 +58,7 @@ class Input:
 
     name: str
     schema: pa.Schema
-    time: tuple[str, ...]
-    id: str | None
+    header: Header
     unit: str | None
     slots: tuple[int, ...]  # where its columns are in a batch
 
@@ -141,13 +140,12 @@ def _opened(input_: Input, index: int, rows: pa.Table, n_inputs: int) -> OpenStr
     mine = rows if n_inputs == 1 else rows.filter(pc.equal(rows[OF], index))
     columns = [mine.column(slot).cast(field.type) for slot, field in zip(input_.slots, input_.schema, strict=True)]
     table = pa.Table.from_arrays(columns, schema=input_.schema)
-    time = input_.time[0] if len(input_.time) == 1 else (input_.time[0], input_.time[1])
-    return open_stream(input_.name, Stream(table, time=time, id=input_.id, unit=input_.unit))
+    return open_stream(input_.name, Stream(table, time=input_.header.time, id=input_.header.id, unit=input_.unit))
 
 
 def own(rows: pa.RecordBatch, slices: Slices, shard: int) -> pa.RecordBatch:
     """The matches that end in a slice of this shard; others have all their events elsewhere, too."""
-    ends = rows.column(rows.schema.get_all_field_indices("_end")[-1])  # a query may have one of its own, if it is not a result
+    ends = rows.column(rows.schema.get_all_field_indices(RESULT.end)[-1])  # a query may have one of its own, if it is not a result
     if pa.types.is_date(ends.type):
         ends = ends.cast(pa.int32())
     ticks = np.clip(ends.cast(pa.int64()).to_numpy(), -MOST_TICKS, MOST_TICKS)

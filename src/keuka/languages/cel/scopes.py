@@ -12,7 +12,7 @@ from keuka.errors import QueryError
 from keuka.expressions import CANDIDATE, FIRST, LAST, Column
 from keuka.languages.cel.hints import NO_ALIASES
 from keuka.languages.values import Reference
-from keuka.schema import Schema
+from keuka.schema import RESULT, Schema
 
 Lookup = Callable[[Reference], Column]
 
@@ -72,7 +72,7 @@ def _nearest(reference: Reference, known: Collection[str]) -> tuple[str, ...]:
     name = reference.name
     if reference.fields and not reference.qualifier:
         return (*similar(name, known), NO_ALIASES)
-    if name in ("_start", "_end"):
+    if name in RESULT.names:
         return ("results get this column; a query uses the time column (`ts - ts_1`), or DUR in a condition",)
     return similar(name, known)
 

@@ -15,7 +15,7 @@ from keuka.expressions import FIRST, Column
 from keuka.languages.sase.context import Part
 from keuka.languages.typing import with_field
 from keuka.languages.values import Reference
-from keuka.schema import Schema, Type
+from keuka.schema import RESULT, Schema, Type
 
 _POSITION = re.compile(r"\$x?([1-9][0-9]{0,5})")
 _LIKE_A_POSITION = re.compile(r"x([1-9][0-9]{0,5})")
@@ -145,4 +145,4 @@ def no_component_has(name: str, span: Span, parts: tuple[Part, ...]) -> QueryErr
 
 
 def _start_or_end(reference: Reference) -> tuple[str, ...]:
-    return ("results get this column; a query uses the time column, `e.ts - s.ts`",) if reference.name in ("_start", "_end") else ()
+    return ("results get this column; a query uses the time column, `e.ts - s.ts`",) if reference.name in RESULT.names else ()
