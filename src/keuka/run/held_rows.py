@@ -19,7 +19,7 @@ from keuka.events.contributors import Contributors
 from keuka.events.files import place
 from keuka.events.order import EventBatch
 from keuka.events.sources import OpenStream
-from keuka.kernel import lineage, upkeep
+from keuka.kernel import lineage
 from keuka.kernel.forest import Forest
 from keuka.kernel.machine import Machine
 from keuka.schema import Attribute

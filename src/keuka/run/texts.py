@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 
 from keuka.events.columns import ByteArray, Int32Array, Int64Array, check_text, damaged, inverted, to_kernel
-from keuka.kernel import upkeep
 from keuka.kernel.forest import Forest
 from keuka.kernel.machine import Machine
 from keuka.schema import Type
