@@ -213,7 +213,7 @@ def match(
     crowded = out == "-" and sys.stdout.isatty()  # a bar among the matches would be in their way
     counter = EventCounter(prepared.opened, visible=sys.stderr.isatty() and not crowded)
     with keeping_rejected(prepared, rejected), counter as seen:
-        batches = run_tables(prepared.tables, prepared.opened, on_progress=seen, limits=allowed)
+        batches = run_tables(prepared.tables, prepared.opened, on_progress=seen.count, limits=allowed)
         if out is None:
             found = first_matches(batches, N_SHOWN if limit is None else limit)
         else:
@@ -416,21 +416,17 @@ def streams_of(query: Query, arguments: Arguments) -> dict[str, Stream]:
             raise click.UsageError(f"the query reads {listing(query.inputs)}; {each}, or say which --type-column of DATA names them")
         files = {query.inputs[0] if arguments.type_column is None else EVENTS: arguments.data}
     names = tuple(files)
-    times = per_stream(arguments.time, names, "--time")
-    lateness = per_stream(arguments.lateness, names, "--lateness")
-    units = per_stream(arguments.unit, names, "--unit")
-    ids = per_stream(arguments.id, names, "--id")
-    schemas = per_stream(arguments.schema, names, "--schema")
+    said = {each: per_stream(getattr(arguments, each), names, f"--{each}") for each in ("time", "lateness", "unit", "id", "schema")}
     csv = csv_of(arguments)
     return {
         name: keuka.Stream(
             file,
-            time=time_of(times[name]),
-            lateness=lateness_of(lateness[name]),
-            id=ids[name],
-            unit=units[name],
+            time=time_of(said["time"][name]),
+            lateness=lateness_of(said["lateness"][name]),
+            id=said["id"][name],
+            unit=said["unit"][name],
             sort=arguments.sort,
-            schema=schemas[name],
+            schema=said["schema"][name],
             csv=csv,
             on_bad_row=arguments.on_bad_row,
         )

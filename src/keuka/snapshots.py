@@ -26,24 +26,10 @@ from keuka.languages.sets import LANGUAGES, Text
 from keuka.plan.type_column import TypeColumn
 from keuka.query import Query
 from keuka.rules import RuleSpec, loaded_rule, lower_rule, plan_rule, same_meaning
-from keuka.run import live_state
+from keuka.run import live_state, state_bytes
 from keuka.run.live import Live, LoadedRule
 from keuka.run.state import ShardState, StreamState
-from keuka.run.state_bytes import (
-    Facts,
-    are_texts,
-    damaged,
-    pack,
-    read_facts,
-    read_state,
-    read_table,
-    require,
-    require_distinct,
-    section,
-    unpack,
-    write_state,
-    write_table,
-)
+from keuka.run.state_bytes import Facts, are_texts, damaged, require
 from keuka.schema import RESULT
 
 log = logging.getLogger("keuka")
@@ -239,24 +225,24 @@ _RULE = ("name", "language", "texts", "outputs", "contributors", "since", "is_bo
 
 
 def to_bytes(snapshot: Snapshot) -> bytes:
-    facts, sections = write_state(snapshot.state)
+    facts, sections = state_bytes.write_state(snapshot.state)
     facts["rules"] = [_rule_facts(rule) for rule in snapshot.rules]
     if snapshot.types is not None:
         facts["types"] = asdict(snapshot.types)
     sections |= {f"rule/{i}/tables": rule.tables for i, rule in enumerate(snapshot.rules)}
-    sections |= {f"found/{i}": write_table(table) for i, table in enumerate(snapshot.found)}
-    return pack({FACTS: json.dumps(facts).encode(), **sections})
+    sections |= {f"found/{i}": state_bytes.write_table(table) for i, table in enumerate(snapshot.found)}
+    return state_bytes.pack({FACTS: json.dumps(facts).encode(), **sections})
 
 
 def from_bytes(data: bytes) -> Snapshot:
-    sections = unpack(data)
-    facts = read_facts(sections, FACTS)
-    rules = [_rule(rule, section(sections, f"rule/{i}/tables")) for i, rule in enumerate(facts.objects("rules"))]
-    require_distinct("rules", [rule.name for rule in rules])
+    sections = state_bytes.unpack(data)
+    facts = state_bytes.read_facts(sections, FACTS)
+    rules = [_rule(rule, state_bytes.section(sections, f"rule/{i}/tables")) for i, rule in enumerate(facts.objects("rules"))]
+    state_bytes.require_distinct("rules", [rule.name for rule in rules])
     return Snapshot(
         rules=tuple(rules),
-        state=read_state(facts, sections),
-        found=tuple([_found(read_table(sections, name)) for name in sections if name.startswith("found/")]),
+        state=state_bytes.read_state(facts, sections),
+        found=tuple([_found(state_bytes.read_table(sections, name)) for name in sections if name.startswith("found/")]),
         types=_types(Facts(facts.get("types"))) if "types" in facts else None,  # older snapshots know of no types
     )
 

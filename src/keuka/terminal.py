@@ -9,7 +9,7 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import click
 
@@ -171,56 +171,47 @@ def cell(value: object) -> str:
     return format(value, ".10g") if isinstance(value, float) else str(value)
 
 
-class EventCounter:
-    """Counts the events of a run; `visible` draws a bar once the run has taken a second."""
-
-    def __init__(self, opened: Sequence[OpenStream], visible: bool) -> None:
-        self.visible = visible
-        sizes = [stream.n_rows for stream in opened]
-        self.n_total = None if None in sizes else sum(size for size in sizes if size is not None)
-        self.n_events = 0
-        self.most_instances = 0
-        self.most_bytes = 0
-        self.began = time.perf_counter()
-        self.bar: Progress | None = None
-
-    def __enter__(self) -> EventCounter:
-        return self
-
-    def __call__(self, progress: RunProgress) -> None:
-        self.n_events = progress.n_events
-        self.most_instances = progress.most_instances
-        self.most_bytes = max(self.most_bytes, progress.n_bytes)
-        if self.bar is None and self.visible and time.perf_counter() - self.began > 1:
-            self.bar = start_bar("events", self.n_total)
-        if self.bar is not None:
-            self.bar.update(self.bar.task_ids[0], completed=self.n_events)
-
-    def __exit__(self, *_: object) -> None:
-        if self.bar is not None:
-            self.bar.stop()
-
-
 class RunBar:
-    """Draws how far a pipeline is, once it has run for a second."""
+    """Draws how far a pipeline is, once it has run for a second, if it is `visible`."""
 
     def __init__(self, visible: bool) -> None:
         self.visible = visible
         self.began = time.perf_counter()
         self.bar: Progress | None = None
 
-    def __enter__(self) -> RunBar:
+    def __enter__(self) -> Self:
         return self
 
     def __call__(self, progress: PipelineProgress) -> None:
+        self.draw(progress.of, progress.n_done, progress.n_total)
+
+    def draw(self, of: str, n_done: int, n_total: int | None) -> None:
         if self.bar is None and self.visible and time.perf_counter() - self.began > 1:
-            self.bar = start_bar(progress.of, progress.n_total)
+            self.bar = start_bar(of, n_total)
         if self.bar is not None:
-            self.bar.update(self.bar.task_ids[0], completed=progress.n_done, total=progress.n_total)
+            self.bar.update(self.bar.task_ids[0], completed=n_done, total=n_total)
 
     def __exit__(self, *_: object) -> None:
         if self.bar is not None:
             self.bar.stop()
+
+
+class EventCounter(RunBar):
+    """Counts the events of a run, and draws a bar of them."""
+
+    def __init__(self, opened: Sequence[OpenStream], visible: bool) -> None:
+        super().__init__(visible)
+        sizes = [stream.n_rows for stream in opened]
+        self.n_total = None if None in sizes else sum(size for size in sizes if size is not None)
+        self.n_events = 0
+        self.most_instances = 0
+        self.most_bytes = 0
+
+    def count(self, progress: RunProgress) -> None:
+        self.n_events = progress.n_events
+        self.most_instances = progress.most_instances
+        self.most_bytes = max(self.most_bytes, progress.n_bytes)
+        self.draw("events", self.n_events, self.n_total)
 
 
 def start_bar(of: str, n_total: int | None) -> Progress:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import decimal
 import re
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -109,10 +110,7 @@ def _present(array: pa.Array) -> npt.NDArray[np.bool_] | slice:
 
 def decimal_words(array: pa.Array) -> Int64Array:
     """The values of a decimal128 column as pairs of 64-bit words, the lower one first."""
-    buffer = array.buffers()[1]
-    if buffer is None or len(array) == 0:
-        return np.zeros((len(array), 2), dtype=np.int64)
-    return np.frombuffer(buffer, dtype=np.int64, count=2 * len(array), offset=16 * array.offset).reshape(-1, 2)
+    return _fixed(array, n_words=2).reshape(-1, 2)
 
 
 def joinable(array: pa.Array) -> pa.Array:
@@ -251,7 +249,7 @@ def to_kernel(column: pa.Array | pa.ChunkedArray, type: Type, intern: Intern) ->
     if type is Type.DECIMAL:
         return np.ascontiguousarray(decimal_words(array)[:, 0]), valid
     if type is Type.DATE:
-        return _narrow(array).astype(np.int64), valid
+        return _fixed(array, np.int32).astype(np.int64), valid
     return _fixed(array), valid
 
 
@@ -284,20 +282,12 @@ def _bits(bitmap: pa.Buffer | None, offset: int, n: int) -> ByteArray:
     return np.unpackbits(packed, count=skip + n, bitorder="little")[skip:]
 
 
-def _fixed(array: pa.Array) -> Int64Array:
-    """The 64-bit values of an int64, double (its bits) or timestamp column, as they lie in memory."""
-    buffer = array.buffers()[1]
-    if buffer is None or len(array) == 0:
-        return np.zeros(len(array), dtype=np.int64)
-    return np.frombuffer(buffer, dtype=np.int64, count=len(array), offset=8 * array.offset)
-
-
-def _narrow(array: pa.Array) -> Int32Array:
-    """The days of a date32 column, as they lie in memory."""
-    buffer = array.buffers()[1]
-    if buffer is None or len(array) == 0:
-        return np.zeros(len(array), dtype=np.int32)
-    return np.frombuffer(buffer, dtype=np.int32, count=len(array), offset=4 * array.offset)
+def _fixed(array: pa.Array, word: type[np.int64 | np.int32] = np.int64, n_words: int = 1) -> npt.NDArray[Any]:
+    """The values of a column as they lie in memory, each so many words: numbers, bits of doubles, ticks, days, decimals."""
+    buffer, n = array.buffers()[1], len(array)
+    if buffer is None or n == 0:
+        return np.zeros(n * n_words, word)
+    return np.frombuffer(buffer, word, count=n * n_words, offset=array.offset * n_words * word(0).itemsize)
 
 
 def _codes(array: pa.Array, valid: ByteArray | None, intern: Intern) -> Int64Array:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -156,7 +156,7 @@ def _read(file: File, columns: list[str], typed: dict[str, pa.DataType], skip: i
                     batch, first = batch.slice(skip - first), skip
                 if last is not None:
                     yield last
-                batch = _values(file, batch, first, columns, typed)
+                batch = typed_batch(file, batch, first, [name for name in columns if name not in typed])
                 if batch.num_rows > 1:
                     yield batch.slice(0, batch.num_rows - 1)
                 last = batch.slice(batch.num_rows - 1)
@@ -169,17 +169,16 @@ def _read(file: File, columns: list[str], typed: dict[str, pa.DataType], skip: i
         yield last
 
 
-def _values(file: File, batch: pa.RecordBatch, first: int, columns: list[str], typed: dict[str, pa.DataType]) -> pa.RecordBatch:
-    arrays = []
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        if name in typed or name not in columns:
-            arrays.append(column)
-            continue
-        converted = convert(column, file.schema.field(name).type, options_of(file, name))
-        if pc.any(converted.bad).as_py():
-            index = int(pc.index(converted.bad, True).as_py())
-            raise _misfit(file, first + index, first, name, column[index].as_py())
-        arrays.append(converted.values)
+def typed_batch(file: File, batch: pa.RecordBatch, first: int, texts: Collection[str]) -> pa.RecordBatch:
+    """The batch, whose first row has this number, with these columns converted from text; the first bad value is an error."""
+    arrays = batch.columns
+    for i, name in enumerate(batch.schema.names):
+        if name in texts:
+            converted = convert(arrays[i], file.schema.field(name).type, options_of(file, name))
+            if pc.any(converted.bad).as_py():
+                index = int(pc.index(converted.bad, True).as_py())
+                raise misfit(file, file.where(first + index), name, arrays[i][index].as_py())
+            arrays[i] = converted.values
     return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
 
 
@@ -262,18 +261,13 @@ def _csv_error(file: File, n_rows: int, error: pa.ArrowInvalid) -> DataError:
     if not found:
         problem = "a row is longer than a few megabytes; perhaps a quote is never closed" if "straddling" in text else text.split("\n")[0]
         return data_error("K506", problem, where=f"{file.where()}, after row {n_rows}")
-    return _misfit(file, None, n_rows, file.schema.names[int(found[1])], found[2])
+    return misfit(file, f"{file.where()}, after row {n_rows}", file.schema.names[int(found[1])], found[2])
 
 
 def _ragged(file: File, n_expected: int, n_found: int) -> str:
     if file.csv.header is not True:
         return f"a row has {n_found} fields, but {n_expected} columns are named"
     return f"a row has {n_found} fields, the header {n_expected}: the row is damaged or the file ends in the middle of it"
-
-
-def _misfit(file: File, row: int | None, n_rows: int, column: str, value: str) -> DataError:
-    at = file.where(row) if row is not None else f"{file.where()}, after row {n_rows}"
-    return misfit(file, at, column, value)
 
 
 def misfit(file: File, at: str, column: str, value: str) -> DataError:

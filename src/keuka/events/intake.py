@@ -81,20 +81,14 @@ class Intake:
         """From now on these columns are needed, too."""
         self.wanted = tuple(dict.fromkeys([*self.wanted, *columns]))
         self._conversions = self._to_convert(self.wanted)
-        self._texts = [self.schema.get_field_index(name) for name in self.wanted if self._attribute(name).type is Type.STRING]
+        self._texts = [self.schema.get_field_index(name) for name in self.wanted if self.stream.attribute(name).type is Type.STRING]
 
     def _to_convert(self, wanted: Collection[str]) -> list[int]:
         return [
             i
             for i, field in enumerate(self.schema)
-            if _is_loose(field.type) or (field.name in wanted and _needs_conversion(field.type, self._attribute(field.name)))
+            if _is_loose(field.type) or (field.name in wanted and _needs_conversion(field.type, self.stream.attribute(field.name)))
         ]
-
-    def _attribute(self, name: str) -> Attribute:
-        schema = self.stream.type.schema
-        index = schema.index(name)
-        assert index is not None
-        return schema[index]
 
     def _events(self, batch: pa.RecordBatch, first: int) -> EventBatch:
         rows = range(first, first + batch.num_rows)
@@ -138,7 +132,7 @@ class Intake:
         for i in indices:
             name = self.schema.names[i]
             try:
-                arrays[i] = canonical(arrays[i], self._attribute(name))
+                arrays[i] = canonical(arrays[i], self.stream.attribute(name))
             except UnfitError as unfit:
                 raise self.stream.unfit(unfit, rows, name) from None
         return pa.RecordBatch.from_arrays(arrays, names=self.schema.names)
@@ -148,7 +142,7 @@ class Intake:
     def _batches(self, data: Any) -> list[pa.RecordBatch]:
         table = self._typed_rows(data) if isinstance(data, list | tuple) else None
         if table is None:
-            table = self._alike(in_memory(self.stream, data))
+            table = self._alike(memory_table(self.stream.name, data, self.stream.header.time))
         return list(table.to_batches())
 
     def _typed_rows(self, rows: list[Any] | tuple[Any, ...]) -> pa.Table | None:
@@ -203,10 +197,6 @@ class Intake:
     def _other(self, problem: str) -> DataError:
         where = f"{place(self.stream.name, None)}, after row {self.n_rows}"
         return data_error("K509", problem, "every batch of a stream has the same columns; what none reads may be null", where=where)
-
-
-def in_memory(stream: OpenStream, data: Any) -> pa.Table:
-    return memory_table(stream.name, data, stream.header.time)
 
 
 def memory_table(name: str, data: Any, time: object) -> pa.Table:

@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.json
 
 from keuka.errors import DataError, data_error
 from keuka.events.columns import Int64Array
-from keuka.events.csv_format import REJECT, misfit, not_utf8
+from keuka.events.csv_format import REJECT, misfit, not_utf8, typed_batch
 from keuka.events.csv_guesses import widest
 from keuka.events.files import BATCH_ROWS, BLOCK_BYTES, Broken, Chunk, File, Originals, estimated_rows, in_memory, open_bytes
 from keuka.events.text_values import DEFAULT, convert, reason_parts, reasons_for
@@ -167,23 +166,8 @@ def json_batches(file: File, columns: list[str]) -> Iterator[pa.RecordBatch]:
         for lines in _line_blocks(source):
             table = _parse_json(file, lines, schema, n_rows)
             for batch in table.to_batches(BATCH_ROWS):
-                yield _values(file, batch, n_rows)
+                yield typed_batch(file, batch, n_rows, file.converted) if file.converted.keys() & columns else batch
                 n_rows += batch.num_rows
-
-
-def _values(file: File, batch: pa.RecordBatch, first: int) -> pa.RecordBatch:
-    if not any(name in file.converted for name in batch.schema.names):
-        return batch
-    arrays = []
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        if name in file.converted:
-            converted = convert(column, file.schema.field(name).type, file.converted[name])
-            if pc.any(converted.bad).as_py():
-                index = int(pc.index(converted.bad, True).as_py())
-                raise misfit(file, file.where(first + index), name, column[index].as_py())
-            column = converted.values
-        arrays.append(column)
-    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
 
 
 def _line_blocks(source: pa.NativeFile) -> Iterator[bytes]:

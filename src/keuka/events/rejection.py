@@ -180,9 +180,7 @@ def _why(stream: OpenStream, chunk: Chunk) -> pa.Array | None:
     """Why each row cannot be an event, null where it can; None if all can."""
     reasons = chunk.reasons
     for name, column in zip(chunk.values.schema.names, chunk.values.columns, strict=True):
-        index = stream.type.schema.index(name)
-        assert index is not None
-        unfit = _unfit(column, stream.type.schema[index])
+        unfit = _unfit(column, stream.attribute(name))
         reasons = reasons if unfit is None else unfit if reasons is None else pc.coalesce(reasons, unfit)
     if not len(chunk.rows):
         return reasons

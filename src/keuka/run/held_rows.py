@@ -58,10 +58,6 @@ class HeldRows:
             self.carriers[stream.name, column] = len(self.columns) - 1
 
     @property
-    def is_needed(self) -> bool:
-        return bool(self.columns) or bool(self._forest.tracking)
-
-    @property
     def n_bytes(self) -> int:
         return self.contributors.n_bytes + sum([column.n_bytes for column in self.columns])
 

@@ -40,10 +40,16 @@ class Inputs:
 
     def of_step(self, step: Mapping[str, EventBatch]) -> dict[int, KernelBatch]:
         """By number of the stream; those that no query reads are left out."""
-        return {source: self._batch(name, batch) for name, batch in step.items() if (source := self._forest.source(name)) is not None}
+        inputs = {}
+        for name, batch in step.items():
+            source = self._forest.source(name)
+            if source is not None:
+                inputs[source] = self._batch(name, batch)
+        return inputs
 
     def _batch(self, name: str, batch: EventBatch) -> KernelBatch:
-        stream, wanted = self._streams[name], self._columns(name, batch)
+        stream = self._streams[name]
+        wanted = self._wanted[name] if self._version == self._forest.version and name in self._wanted else self._look_up(stream, batch)
         words = Words(batch.pieces, wanted.words)
         columns = []
         for number, column_name, type_ in wanted.others if not words.left else wanted.others_and(words.left):
@@ -61,17 +67,15 @@ class Inputs:
             columns.append((number, values, None if valid is None else inverted(valid)))
         return self._rows.number_events(stream, batch), columns, words
 
-    def _columns(self, stream: str, batch: EventBatch) -> _Wanted:
+    def _look_up(self, stream: OpenStream, batch: EventBatch) -> _Wanted:
         """The columns that the kernel wants of a stream. Looked up once for every change of the forest."""
         if self._version != self._forest.version:
             self._wanted, self._version = {}, self._forest.version
-        if stream not in self._wanted:
-            attribute = self._streams[stream].attribute
-            columns = [(number, name, attribute(name).type) for number, name in self._forest.source_columns(stream)]
-            # All batches of a stream have the same columns in the same order.
-            schema = batch.pieces[0][0].batch.schema
-            plain = [column for column in columns if column[2] in WORD_TYPES and column[1] in schema.names]
-            words = [(number, schema.get_field_index(name)) for number, name, _ in plain]
-            assert all(schema.field(index).type.bit_width == 64 for _, index in words), "columns are in their canonical types here"
-            self._wanted[stream] = _Wanted(words, [column for column in columns if column not in plain], columns)
-        return self._wanted[stream]
+        columns = [(number, name, stream.attribute(name).type) for number, name in self._forest.source_columns(stream.name)]
+        # All batches of a stream have the same columns in the same order.
+        schema = batch.pieces[0][0].batch.schema
+        plain = [column for column in columns if column[2] in WORD_TYPES and column[1] in schema.names]
+        words = [(number, schema.get_field_index(name)) for number, name, _ in plain]
+        assert all(schema.field(index).type.bit_width == 64 for _, index in words), "columns are in their canonical types here"
+        self._wanted[stream.name] = _Wanted(words, [column for column in columns if column not in plain], columns)
+        return self._wanted[stream.name]

@@ -70,7 +70,8 @@ class Results:
             if stream in self._outputs:
                 found = self._machines.output(stream)
                 for output in self._outputs[stream]:
-                    matches += [MatchBatch(output.query, output.columns.name, rows) for rows in self._batches(output, found)]
+                    for rows in self._batches(output, found):  # a comprehension would be one more call in every push
+                        matches.append(MatchBatch(output.query, output.columns.name, rows))
         return matches
 
     def _batches(self, output: _Output, found: Found) -> list[pa.RecordBatch]:
@@ -85,8 +86,12 @@ class Results:
         return [batch for half in halves for batch in self._batches(output, found.chosen(half))]
 
     def _batch(self, output: _Output, found: Found) -> pa.RecordBatch:
-        with_nulls = [i for i, flags in enumerate(found.flags) if flags is not None]
-        arrays = {i: self._column(found, i, output) for i in {*output.to_convert, *with_nulls}}
+        arrays: dict[int, pa.Array] = {}
+        for i in output.to_convert:
+            arrays[i] = self._column(found, i, output)
+        for i, flags in enumerate(found.flags):
+            if flags is not None and i not in arrays:
+                arrays[i] = self._column(found, i, output)
         if output.tracks:
             others = self._rows.contributors.columns(output.columns.fingerprint, self._machines.leaves(found), self._names)
             arrays |= enumerate(others, len(output.rows))

@@ -178,10 +178,10 @@ class Runner:
     @property
     def n_allocated(self) -> int:
         """The same, and what was computed for the last batch. It is known without looking at every state."""
-        n_bytes = self.forest.strings.n_bytes + (self.rows.n_bytes if self.rows.is_needed else 0)
-        for machine in self.machines:
+        n_bytes = self.forest.strings.n_bytes
+        for machine in self.machines:  # every push asks
             n_bytes += machine.n_allocated
-        return int(n_bytes)
+        return int(n_bytes + self.rows.n_bytes if self.rows.columns or self.forest.tracking else n_bytes)
 
     def set_deadline(self, deadline: float) -> None:
         """Steps end with OutOfTime after this moment of the monotonic clock."""
@@ -203,7 +203,7 @@ class Runner:
         for machine in self.machines:
             machine.room = room // len(self.machines)
         inputs = self._inputs.of_step(step)
-        remembers = self.rows.is_needed
+        remembers = bool(self.rows.columns) or self.forest.tracking
         first_nodes = [machine.n_nodes for machine in self.machines] if remembers else []
         try:
             self._machines.run(inputs, upto, self._owner_columns)
