@@ -300,6 +300,8 @@ def find_starts(machine, own, group, port):
     fires: cython.pointer(uint8_t)
     gate: cython.pointer(Column)
     start: int64_t
+    if n == 0:
+        return True
     if not grow_flags(cython.address(own.fires[port]), n):
         return False
     fires = own.fires[port].data
