@@ -1,8 +1,9 @@
 """What `make bench-compare OLD=DIR` runs: the benchmarks with the Keuka of this checkout and with that of another one, in turns.
 
-Two processes run the same experiments, one with each `src/`. Every single repetition waits for its turn, so that a slow minute of the
-machine is slow for both, and the order of the two changes each time. The table shows the median of the ratios of CPU time (this checkout
-to the other one); the rivals of an experiment are the same code on both sides and show how far noise moves a ratio.
+Two processes run the same experiments, each with the scripts and the `src/` of its own checkout, because some experiments reach into the
+engine. Every single repetition waits for its turn, so that a slow minute of the machine is slow for both, and the order of the two
+changes each time. The table shows the median of the ratios of CPU time (this checkout to the other one); the rivals of an experiment
+are the same code on both sides and show how far noise moves a ratio.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ def start_side(checkout: Path, experiments: list[str]) -> subprocess.Popen[str]:
     if not list((checkout / "src/keuka/kernel").glob("*.so")):
         raise SystemExit(f"{checkout} has no kernel: build it there with `python setup.py build_ext --inplace`")
     environment = os.environ | {"PYTHONPATH": str(checkout / "src"), "KEUKA_COMPARED": json.dumps(experiments)}
-    command = [sys.executable, "-c", "import compare; compare.serve()"]
-    return subprocess.Popen(command, cwd=HERE, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    command = [sys.executable, "-c", f"import runpy; runpy.run_path({__file__!r})['serve']()"]
+    return subprocess.Popen(command, cwd=checkout / "benchmarks", env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
 def take_turns(old: subprocess.Popen[str], new: subprocess.Popen[str]) -> Iterator[tuple[str, float, float]]:
