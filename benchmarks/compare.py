@@ -15,6 +15,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,7 +27,7 @@ LEFT_OUT = ("java_engines", "workload_1", "sequence_memory", "streamed_file", "t
 def main() -> int:
     parser = argparse.ArgumentParser(description="Compare the speed of this checkout with that of another one.")
     parser.add_argument("old", help="the other checkout, with its kernel built in place")
-    parser.add_argument("experiment", nargs="*", help="as for run.py; all that can take turns if none is named")
+    parser.add_argument("experiment", nargs="*", help="as for run.py, or on_spark; all of run.py that can take turns if none is named")
     parser.add_argument("--slower", type=float, default=1.05, help="the exit code is 1 if a median is above this ratio (1.05)")
     given = parser.parse_args()
     print("| experiment: task | new / old, median | quartiles | repetitions |\n|---|---|---|---|")
@@ -98,7 +99,7 @@ def serve() -> None:
         for _ in range(max(n, 9)):
             for name, task in tasks.items():
                 label[0] = f"{part.__name__}: {name}"
-                seconds[name].append(seconds_of(task))
+                seconds[name].append(seconds_of(task, clock))
         return seconds
 
     measured = measure.seconds_of
@@ -108,10 +109,20 @@ def serve() -> None:
 
     measure.OUT.mkdir(parents=True, exist_ok=True)
     chosen = json.loads(os.environ["KEUKA_COMPARED"]) or [part.__name__ for part in run.PARTS if part.__name__ not in LEFT_OUT]
-    for part in [part for part in run.PARTS if part.__name__ in chosen]:
+    for part in [part for part in (*run.PARTS, on_spark) if part.__name__ in chosen]:
         label[0] = part.__name__
         part()
     answer(answers, lambda: None)
+
+
+def on_spark() -> None:
+    """W1 and W2 in a session of Spark that goes on between the turns, by the clock on the wall."""
+    import run_spark
+
+    run_spark.write_inputs()
+    spark = run_spark.session(2)
+    run_spark.best({name: partial(run_spark.ours, spark, name) for name in ("W1", "W2")})
+    spark.stop()
 
 
 def answer(to: IO[str], find: Callable[[], Any]) -> Any:

@@ -40,10 +40,8 @@ def main() -> int:
     if "--scaling" in sys.argv:
         print(json.dumps(seconds_on(int(sys.argv[-1]))))
         return 0
-    FOLDER.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
-    write("w1", w1.generate(N_ROWS))
-    write("w2", w2.generate(w2.W2, N_ROWS))
+    write_inputs()
     spark = session(2)
     rows = [*next_to_pandas(spark), *next_to_joins(spark), *[next_to_identity(spark, name) for name in ("W1", "W2")]]
     spark.stop()
@@ -59,7 +57,8 @@ def main() -> int:
 def session(n_cores: int) -> SparkSession:
     java.prepare()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ["PYTHONPATH"] = str(Path(__file__).parent)  # workers import the rivals
+    # Workers import the rivals, and Keuka from where the driver has it.
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), str(Path(keuka.__file__).parents[1])])
     settings = {
         **QUERY_SETTINGS,
         "spark.ui.enabled": "false",
@@ -74,10 +73,15 @@ def session(n_cores: int) -> SparkSession:
     return builder.getOrCreate()
 
 
+def write_inputs() -> None:
+    write("w1", w1.generate(N_ROWS))
+    write("w2", w2.generate(w2.W2, N_ROWS))
+
+
 def write(name: str, table: pa.Table) -> None:
     """In several files, as data comes."""
     folder = FOLDER / f"{name}.parquet"
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     n_rows = -(-table.num_rows // N_FILES)
     for i in range(N_FILES):
         pq.write_table(table.slice(i * n_rows, n_rows), folder / f"part-{i}.parquet")

@@ -106,7 +106,8 @@ def formed(random: Random) -> Any:
             return frame(random)
         case 4:
             made = table(random)
-            odd = [field.name for field in made.schema if "union" in str(field.type)]
+            # Polars has no unions, and crashes when a list holds decimals of 32 bits, before Keuka sees the data.
+            odd = [field.name for field in made.schema if "union" in str(field.type) or "decimal32" in str(field.type)]
             return pl.from_arrow(made.drop_columns(odd))
         case 5:
             return random.choice((pa.RecordBatchReader.from_batches, lambda _, batches: list(batches), lambda _, batches: iter(batches)))(
