@@ -6,8 +6,8 @@ strict operations give null if an argument is null, else an error if one is; AND
 
 import cython
 from cython.cimports.keuka.kernel.functions import apply_function, move_to_zone, power_of_ten
-from cython.cimports.libc.math import ceil, fabs, floor, fmod, isnan
-from cython.cimports.libc.string import memcpy, memmove, memset
+from cython.cimports.libc.math import ceil, fabs, floor, fmod
+from cython.cimports.libc.string import memmove, memset
 
 
 def canonical_double(bits):
@@ -19,24 +19,6 @@ def canonical_double(bits):
     if isnan(x):
         return 0x7FF8000000000000
     return bits
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def less(a: cython.double, b: cython.double) -> cython.bint:
-    """NaN is larger than every number."""
-    return a < b or (isnan(b) and not isnan(a))
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def strict(a: uint8_t, b: uint8_t) -> uint8_t:
-    either: uint8_t = a | b
-    return 1 if either & 1 else either
 
 
 def round_integer(value, digits, result):
@@ -132,18 +114,6 @@ def round_double(x, digits):
     out[size + 2] = 48 + power % 10
     # Adding zero turns -0.0 into 0.0: decimals have no negative zero.
     return read_double(out, size + 3) + 0.0
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def scaled(value: int64_t, power: int64_t, is_beyond: cython.bint) -> int64_t:
-    """The product, or the largest value of its sign; `is_beyond`: only zero has another product."""
-    product: int64_t = 0
-    if mul_overflows(value, power, cython.address(product)) or (is_beyond and value != 0):
-        return 0x7FFFFFFFFFFFFFFF if value > 0 else -0x7FFFFFFFFFFFFFFF
-    return product
 
 
 def unscaled(value, scale):
@@ -537,24 +507,3 @@ def evaluate_lanes(
                     dv[i] = strings.concat(av[i], bv[i])
                     if dv[i] < 0:
                         return -1
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def prefers(op: cython.int, a: int64_t, b: int64_t, strings: StringTable) -> cython.bint:
-    """Does least / greatest take a rather than b?"""
-    x: cython.double = 0
-    y: cython.double = 0
-    if op == LEAST_I:
-        return a <= b
-    if op == GREATEST_I:
-        return a >= b
-    if op == LEAST_S:
-        return strings.compare(a, b) <= 0
-    if op == GREATEST_S:
-        return strings.compare(a, b) >= 0
-    memcpy(cython.address(x), cython.address(a), 8)
-    memcpy(cython.address(y), cython.address(b), 8)
-    return not less(y, x) if op == LEAST_D else not less(x, y)

@@ -7,7 +7,7 @@ that an event ended stay until the epoch is over, unless it is the only one that
 import cython
 from cython.cimports.keuka.kernel.automata import EdgeRow, GroupRow, StartRow
 from cython.cimports.keuka.kernel.buffers import Buffer, grow, push, push_flag
-from cython.cimports.keuka.kernel.bytecode import AFFECT, EMIT, FORWARD, IS_ERROR, JUMP_UNLESS, Column, canonical_double, evaluate_one
+from cython.cimports.keuka.kernel.bytecode import AFFECT, EMIT, FORWARD, IS_ERROR, JUMP_UNLESS, Column, evaluate_one
 from cython.cimports.keuka.kernel.history import rank_rows
 from cython.cimports.keuka.kernel.instances import (
     BORN,
@@ -61,7 +61,7 @@ def run_row(machine, own, group, stream, row, fires):
             continue
         position = home_of(pool, hash_)
         while pool.entries[position].hash != 0:
-            if pool.entries[position].hash == hash_ and has_key(machine, pool, position, hash_, row):
+            if pool.entries[position].hash == hash_ and has_key(machine, pool, position, row):
                 status = probe_alone(machine, own, state, pool, cython.address(machine.streams[stream].view), row, position)
                 if status != Status.FINE:
                     return status
@@ -137,7 +137,7 @@ def meet_candidate(machine, own, state, pool, view, row):
         return Status.FINE
     position = home_of(pool, hash_)
     while pool.entries[position].hash != 0:
-        if pool.entries[position].hash == hash_ and has_key(machine, pool, position, hash_, row):
+        if pool.entries[position].hash == hash_ and has_key(machine, pool, position, row):
             return probe(machine, own, state, pool, view, row, position)
         position = (position + 1) & (pool.n_entries - 1)
     return Status.FINE
@@ -169,24 +169,6 @@ def run_starts(machine, own, group, stream, row):
         if status != Status.FINE:
             return status
     return Status.FINE
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def has_key(machine: Machine, pool: cython.pointer(Pool), position: int64_t, hash_: uint64_t, row: int64_t) -> cython.bint:
-    """Are the instances of an entry those of the candidate's key?"""
-    words: cython.pointer(int64_t) = pool.data + pool.entries[position].block
-    value: int64_t
-    for k in range(pool.n_keys):
-        value = machine.columns[pool.keys[k].column].values[row]
-        if pool.keys[k].is_double:
-            if canonical_double(value) != canonical_double(words[HEADER + pool.keys[k].slot]):
-                return False
-        elif value != words[HEADER + pool.keys[k].slot]:
-            return False
-    return True
 
 
 def probe_alone(machine, own, state, pool, view, row, position):

@@ -113,15 +113,6 @@ def allocate(pool, size_class):
     return block
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def give_back(pool: cython.pointer(Pool), block: int64_t, size_class: cython.int) -> cython.void:
-    pool.data[block] = pool.free_blocks[size_class]
-    pool.free_blocks[size_class] = block
-
-
 def widen(pool, entry):
     """Twice the room for the instances of a key."""
     block: int64_t = allocate(pool, entry.size_class + 1)

@@ -156,24 +156,6 @@ def new_event(seq, component, tops, hash_, key, tick):
     return words
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def drop_old(seq: cython.pointer(Sequence), component: int64_t, now: int64_t) -> cython.void:
-    """Forget the events of a component that can be part of no match any more."""
-    ring: cython.pointer(Ring) = seq.rings + component
-    kept_for: int64_t = seq.components[component].kept_for
-    words: cython.pointer(cython.const[int64_t])
-    while ring.tail < ring.head:
-        words = event_at(ring, ring.tail)
-        if not is_dropped(words):
-            if not is_past(words[EVENT_END], now, kept_for):
-                return
-            seq.n_events -= 1
-        ring.tail += 1
-
-
 def drop_event(seq, component, number):
     """Forget an event to which no link leads any more."""
     ring: cython.pointer(Ring) = seq.rings + component

@@ -7,63 +7,15 @@ Functions that make text return -1 when memory is out; the caller turns that int
 import cython
 import numpy as np
 from cython.cimports.keuka.kernel.allocation import reallocate, release
-from cython.cimports.keuka.kernel.hashing import HASH_FINISH, HASH_SEED, HASH_STEP, mix
+from cython.cimports.keuka.kernel.hashing import HASH_STEP
 from cython.cimports.libc.stdlib import free, malloc
-from cython.cimports.libc.string import memcmp, memcpy, memset
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def first_word(data: cython.pointer(cython.const[cython.char]), length: int64_t, readable: int64_t) -> uint64_t:
-    """Up to eight bytes as a number. `readable` bytes from `data` on may be read: a whole load and a mask beat a short copy."""
-    word: uint64_t = 0
-    if length <= 0:
-        return 0
-    if readable >= 8:
-        memcpy(cython.address(word), data, 8)
-        return word if length >= 8 else word & ((cython.cast(uint64_t, 1) << (8 * length)) - 1)
-    memcpy(cython.address(word), data, length if length < 8 else 8)
-    return word
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def hash_bytes(data: cython.pointer(cython.const[cython.char]), length: int64_t, readable: int64_t) -> uint64_t:
-    h: uint64_t = HASH_SEED ^ cython.cast(uint64_t, length)
-    i: int64_t = 0
-    while i < length:
-        h = mix(h, first_word(data + i, length - i, readable - i))
-        i += 8
-    h *= HASH_FINISH
-    return h ^ (h >> 29)
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def continues(byte: cython.char) -> cython.bint:
-    """Is it a UTF-8 continuation byte, not the beginning of a code point?"""
-    return (cython.cast(cython.uchar, byte) & 0xC0) == 0x80
+from cython.cimports.libc.string import memcmp, memset
 
 
 @cython.final
 @cython.cclass
 class StringTable:
     def __cinit__(self):
-        self.entries = cython.NULL
-        self.free_codes = cython.NULL
-        self.blob = cython.NULL
-        self.buckets = cython.NULL
-        self.scratch = cython.NULL
-        self.verdicts = cython.NULL
-        self.n_verdicts = 0
-        self.n_codes = self.capacity = self.n_free = 0
-        self.blob_size = self.blob_capacity = self.scratch_capacity = self.n_buckets = 0
         # The blob is there from the beginning: copying no bytes from nowhere is undefined in C.
         if not self.rebuild_buckets(64) or not self.reserve_blob(1):
             raise MemoryError("no memory for the string table")
