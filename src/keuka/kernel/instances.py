@@ -103,10 +103,8 @@ def allocate(pool, size_class):
     n_words: int64_t = pool.width << size_class
     if pool.size + n_words > pool.capacity:
         wanted: int64_t = 2 * pool.capacity + n_words
-        data: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), reallocate(pool.data, pool.capacity * 8, wanted * 8))
-        if data == cython.NULL:
+        if not reallocate(cython.address(pool.data), pool.capacity * 8, wanted * 8):
             return -1
-        pool.data = data
         pool.capacity = wanted
     block = pool.size
     pool.size += n_words

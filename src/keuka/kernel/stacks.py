@@ -47,8 +47,8 @@ def shrink_ring(ring):
 
 
 def place_events(ring, n_places):
-    data: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), reallocate(cython.NULL, 0, n_places * ring.width * 8))
-    if data == cython.NULL:
+    data: cython.pointer(int64_t) = cython.NULL
+    if not reallocate(cython.address(data), 0, n_places * ring.width * 8):
         return False
     for number in range(ring.tail, ring.head):
         memcpy(data + (number & (n_places - 1)) * ring.width, event_at(ring, number), ring.width * 8)

@@ -31,8 +31,8 @@ class StringTable:
     # -- growing ------------------------------------------------------------------------------------------------------
 
     def rebuild_buckets(self, n_buckets):
-        fresh: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), reallocate(cython.NULL, 0, n_buckets * 8))
-        if fresh == cython.NULL:
+        fresh: cython.pointer(int64_t) = cython.NULL
+        if not reallocate(cython.address(fresh), 0, n_buckets * 8):
             return False
         slot: int64_t
         for i in range(n_buckets):
@@ -52,10 +52,8 @@ class StringTable:
         if self.blob_size + length <= self.blob_capacity:
             return True
         wanted: int64_t = 2 * self.blob_capacity + length + 1024
-        grown: cython.pointer(cython.char) = cython.cast(cython.pointer(cython.char), reallocate(self.blob, self.blob_capacity, wanted))
-        if grown == cython.NULL:
+        if not reallocate(cython.address(self.blob), self.blob_capacity, wanted):
             return False
-        self.blob = grown
         self.blob_capacity = wanted
         return True
 
@@ -63,16 +61,10 @@ class StringTable:
         if self.n_free > 0 or self.n_codes < self.capacity:
             return True
         wanted: int64_t = 2 * self.capacity + 64
-        entries: cython.pointer(Entry) = cython.cast(
-            cython.pointer(Entry), reallocate(self.entries, self.capacity * cython.sizeof(Entry), wanted * cython.sizeof(Entry))
-        )
-        if entries == cython.NULL:
+        if not reallocate(cython.address(self.entries), self.capacity * cython.sizeof(Entry), wanted * cython.sizeof(Entry)):
             return False
-        self.entries = entries
-        codes: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), reallocate(self.free_codes, self.capacity * 8, wanted * 8))
-        if codes == cython.NULL:
+        if not reallocate(cython.address(self.free_codes), self.capacity * 8, wanted * 8):
             return False
-        self.free_codes = codes
         self.capacity = wanted
         return True
 
@@ -254,12 +246,8 @@ class StringTable:
 
     def room(self, length):
         if length > self.scratch_capacity:
-            grown: cython.pointer(cython.char) = cython.cast(
-                cython.pointer(cython.char), reallocate(self.scratch, self.scratch_capacity, 2 * length)
-            )
-            if grown == cython.NULL:
+            if not reallocate(cython.address(self.scratch), self.scratch_capacity, 2 * length):
                 return cython.NULL
-            self.scratch = grown
             self.scratch_capacity = 2 * length
         return self.scratch
 
@@ -344,21 +332,15 @@ class StringTable:
             i += 1
         if i == self.n_verdicts:
             size: int64_t = i * cython.sizeof(Verdicts)
-            grown: cython.pointer(Verdicts) = cython.cast(
-                cython.pointer(Verdicts), reallocate(self.verdicts, size, size + cython.sizeof(Verdicts))
-            )
-            if grown == cython.NULL:
+            if not reallocate(cython.address(self.verdicts), size, size + cython.sizeof(Verdicts)):
                 return cython.NULL
-            self.verdicts = grown
             self.verdicts[i] = Verdicts(pattern=pattern, known=cython.NULL, capacity=0)
             self.n_verdicts += 1
         if self.verdicts[i].capacity < self.n_codes:
             before: int64_t = self.verdicts[i].capacity
-            known: cython.pointer(uint8_t) = cython.cast(cython.pointer(uint8_t), reallocate(self.verdicts[i].known, before, self.capacity))
-            if known == cython.NULL:
+            if not reallocate(cython.address(self.verdicts[i].known), before, self.capacity):
                 return cython.NULL
-            memset(known + before, 0, self.capacity - before)
-            self.verdicts[i].known = known
+            memset(self.verdicts[i].known + before, 0, self.capacity - before)
             self.verdicts[i].capacity = self.capacity
         return cython.address(self.verdicts[i])
 
