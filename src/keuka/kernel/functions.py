@@ -748,19 +748,10 @@ def ask_patterns(n, av, af, bv, bf, strings):
 
 
 def record(strings: StringTable, pattern: int, codes: list) -> None:
-    text: str = text_of(strings, pattern)
-    matched: list = match_texts([text_of(strings, code) for code in codes], text)
+    """Note in which of these texts the pattern (RE2) matches a part."""
+    texts = pa.array([strings.decoded(code) for code in codes], pa.large_string())
+    matched: list = pc.match_substring_regex(texts, strings.decoded(pattern)).to_pylist()
     known: cython.pointer(Verdicts) = strings.verdicts_of(pattern)
     code: int64_t
     for code, does_match in zip(codes, matched, strict=True):
         known.known[code] = 2 if does_match else 1
-
-
-def text_of(strings: StringTable, code: int64_t) -> str:
-    raw: bytes = strings.blob[strings.entries[code].offset : strings.entries[code].offset + strings.entries[code].length]
-    return raw.decode("utf-8", "replace")
-
-
-def match_texts(texts: list, pattern: str) -> list:
-    """Does the pattern (RE2) match a part of each text?"""
-    return pc.match_substring_regex(pa.array(texts, pa.large_string()), pattern).to_pylist()

@@ -54,6 +54,7 @@ cdef class StringTable:
     cdef void forget_verdicts(self) noexcept nogil
     cdef bint like(self, int64_t text, int64_t pattern) noexcept nogil
     cdef int64_t total(self) noexcept nogil
+    cdef str decoded(self, int64_t code)
 cdef int64_t change_case_unicode(StringTable table, int64_t code, bint upper) noexcept nogil
 
 cdef inline uint64_t first_word(const char* data, int64_t length, int64_t readable) noexcept nogil:
@@ -79,3 +80,10 @@ cdef inline uint64_t hash_bytes(const char* data, int64_t length, int64_t readab
 cdef inline bint continues(char byte) noexcept nogil:
     # Is it a UTF-8 continuation byte, not the beginning of a code point?
     return (<unsigned char>byte & 0xC0) == 0x80
+
+cdef inline int64_t next_point(const char* text, int64_t i, int64_t size) noexcept nogil:
+    # Where the code point after the one at `i` begins.
+    i += 1
+    while i < size and continues(text[i]):
+        i += 1
+    return i

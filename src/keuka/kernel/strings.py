@@ -296,19 +296,16 @@ class StringTable:
         text: cython.pointer(cython.char) = self.blob + self.entries[code].offset
         size: int64_t = self.entries[code].length
         begin: int64_t = 0
-        point: int64_t = 0
-        while point < first:
-            begin += 1
-            while begin < size and continues(text[begin]):
-                begin += 1
-            point += 1
+        for _ in range(first):
+            begin = next_point(text, begin, size)
         end: int64_t = begin
-        while point < last:
-            end += 1
-            while end < size and continues(text[end]):
-                end += 1
-            point += 1
+        for _ in range(first, last):
+            end = next_point(text, end, size)
         return self.add(text + begin, end - begin, size - begin)
+
+    def decoded(self, code):
+        raw: bytes = self.blob[self.entries[code].offset : self.entries[code].offset + self.entries[code].length]
+        return raw.decode("utf-8", "replace")
 
     def change_case(self, code, upper):
         size: int64_t = self.entries[code].length
@@ -363,6 +360,7 @@ class StringTable:
         # After a mismatch, the last % takes one more code point; earlier ones never need to be tried again.
         retry_i: int64_t = -1
         retry_j: int64_t = -1
+        width: int64_t
         while i < n:
             if j < m and p[j] == 37:
                 retry_i = i
@@ -370,30 +368,18 @@ class StringTable:
                 retry_j = j
                 continue
             if j < m and p[j] == 95:
-                i += 1
-                while i < n and continues(t[i]):
-                    i += 1
+                i = next_point(t, i, n)
                 j += 1
                 continue
-            if j + 1 < m and p[j] == 92 and p[j + 1] == t[i]:
+            # Behind the last backslash nothing is left to escape: it means itself.
+            width = 2 if j + 1 < m and p[j] == 92 else 1
+            if j < m and p[j + width - 1] == t[i]:
                 i += 1
-                j += 2
-                continue
-            if j + 1 == m and p[j] == 92 and t[i] == 92:
-                # Nothing is left to escape: the backslash means itself.
-                i += 1
-                j += 1
-                continue
-            if j < m and p[j] != 92 and p[j] == t[i]:
-                i += 1
-                j += 1
+                j += width
                 continue
             if retry_j < 0:
                 return False
-            retry_i += 1
-            while retry_i < n and continues(t[retry_i]):
-                retry_i += 1
-            i = retry_i
+            i = retry_i = next_point(t, retry_i, n)
             j = retry_j
         while j < m and p[j] == 37:
             j += 1
@@ -404,8 +390,7 @@ def change_case_unicode(table, code, upper):
     # Unicode's case tables are Python's; only texts beyond ASCII come here.
     result: int64_t
     with cython.gil:
-        raw: bytes = table.blob[table.entries[code].offset : table.entries[code].offset + table.entries[code].length]
-        text: str = raw.decode("utf-8", "replace")
+        text: str = table.decoded(code)
         changed: bytes = (text.upper() if upper else text.lower()).encode()
         data: cython.pointer(cython.const[cython.char]) = changed
         result = table.add(data, len(changed), len(changed))
