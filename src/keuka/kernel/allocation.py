@@ -1,7 +1,7 @@
 """Memory of the kernel, counted: every growing array takes its bytes from the room that its thread was given for a step.
 
-Arrays grow by doubling, so that counting costs nothing per event. Functions return False or NULL when memory is out or the room is
-not enough; `was_refused` tells which.
+Arrays grow by doubling, so that counting costs nothing per event. Functions return False or NULL when memory is out or the
+room is not enough; `was_refused` tells which.
 """
 
 import cython

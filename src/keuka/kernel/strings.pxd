@@ -58,7 +58,8 @@ cdef class StringTable:
 cdef int64_t change_case_unicode(StringTable table, int64_t code, bint upper) noexcept nogil
 
 cdef inline uint64_t first_word(const char* data, int64_t length, int64_t readable) noexcept nogil:
-    # Up to eight bytes as a number. `readable` bytes from `data` on may be read: a whole load and a mask beat a short copy.
+    # Up to eight bytes as a number. `readable` bytes from `data` on may be read: a whole load and a mask beat a short
+    # copy.
     cdef uint64_t word = 0
     if length <= 0:
         return 0

@@ -61,7 +61,8 @@ class StringTable:
         if self.n_free > 0 or self.n_codes < self.capacity:
             return True
         wanted: int64_t = 2 * self.capacity + 64
-        if not reallocate(cython.address(self.entries), self.capacity * cython.sizeof(Entry), wanted * cython.sizeof(Entry)):
+        size: int64_t = cython.sizeof(Entry)
+        if not reallocate(cython.address(self.entries), self.capacity * size, wanted * size):
             return False
         if not reallocate(cython.address(self.free_codes), self.capacity * 8, wanted * 8):
             return False
