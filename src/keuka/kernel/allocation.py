@@ -1,7 +1,7 @@
 """Memory of the kernel, counted: every growing array takes its bytes from the room that its thread was given for a step.
 
-Arrays grow by doubling, so that counting costs nothing per event. Functions return NULL when memory is out or the room is not enough;
-`was_refused` tells which.
+Arrays grow by doubling, so that counting costs nothing per event. Functions return False or NULL when memory is out or the
+room is not enough; `was_refused` tells which.
 """
 
 import cython
@@ -9,15 +9,17 @@ from cython.cimports.keuka.kernel.thread import get_refused, get_room, put_refus
 from cython.cimports.libc.stdlib import calloc, free, realloc
 
 
-def reallocate(data, n_before, n_bytes):
-    """The array with `n_bytes` instead of `n_before`; NULL leaves it as it is."""
-    resized: cython.p_void
+def reallocate(place, n_before, n_bytes):
+    """Give the array at a place `n_bytes` instead of `n_before`; False leaves it as it is."""
+    array: cython.pointer(cython.p_void) = cython.cast(cython.pointer(cython.p_void), place)
     if n_bytes > n_before and not fits(n_bytes - n_before):
-        return cython.NULL
-    resized = realloc(data, n_bytes)
-    if resized != cython.NULL:
-        put_room(get_room() - (n_bytes - n_before))
-    return resized
+        return False
+    resized: cython.p_void = realloc(array[0], n_bytes)
+    if resized == cython.NULL:
+        return False
+    array[0] = resized
+    put_room(get_room() - (n_bytes - n_before))
+    return True
 
 
 def zeroed(n_bytes):

@@ -7,9 +7,8 @@ import cython
 import numpy as np
 import pyarrow as pa
 from cython.cimports.cpython.ref import Py_DECREF, Py_INCREF, PyObject
-from cython.cimports.keuka.kernel.arrow import ArrowArray, WordColumn
 from cython.cimports.keuka.kernel.system import is_initialized
-from cython.cimports.libc.stdint import int64_t, intptr_t
+from cython.cimports.libc.stdint import intptr_t
 from cython.cimports.libc.stdlib import calloc, free, malloc
 from cython.cimports.libc.string import memcpy
 
@@ -108,9 +107,7 @@ class Chunk:
         column = self.batch.column(self.time_index)
         return np.frombuffer(column.buffers()[1], np.int64, len(column), 8 * column.offset) if len(column) else np.empty(0, np.int64)
 
-    @cython.cfunc
-    @cython.exceptval(check=True)
-    def column(self, index: int64_t) -> cython.pointer(ArrowArray):
+    def column(self, index):
         """A column of the batch, exported with it or by itself."""
         i: int64_t
         if self.array.release != cython.NULL:
@@ -135,15 +132,11 @@ class Chunk:
         self.batch.column(index)._export_to_c(cython.cast(intptr_t, self.singles[self.n_singles - 1]))
         return self.singles[self.n_singles - 1]
 
-    @cython.cfunc
-    @cython.exceptval(check=True)
-    def may_have_nulls(self, index: int64_t) -> cython.bint:
+    def may_have_nulls(self, index):
         child: cython.pointer(ArrowArray) = self.column(index)
         return child.null_count != 0 and child.n_buffers > 0 and child.buffers[0] != cython.NULL
 
-    @cython.cfunc
-    @cython.exceptval(check=True)
-    def words(self, index: int64_t, first: int64_t, last: int64_t) -> cython.pointer(cython.const[int64_t]):
+    def words(self, index, first, last):
         """The values of rows first..last of a column without nulls; NULL if there are none of these rows."""
         child: cython.pointer(ArrowArray) = self.column(index)
         if not 0 <= first <= last <= min(self.n_batch_rows, child.length):
@@ -184,7 +177,6 @@ class Words:
         for number, index in wanted:
             self.read(number, index)
 
-    @cython.cfunc
     def read_times(self):
         chunk: Chunk
         first: int64_t
@@ -208,8 +200,7 @@ class Words:
                 memcpy(self.copied + n, chunk.start_data + first, (last - first) * 8)
                 n += last - first
 
-    @cython.cfunc
-    def read(self, number: int64_t, index: int64_t):
+    def read(self, number, index):
         chunk: Chunk
         first: int64_t
         last: int64_t
@@ -277,10 +268,7 @@ def match_batch(words: cython.const[int64_t][:, ::1], rows: list, arrays: dict, 
             batch.release(cython.address(batch))
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def allocate(batch: cython.pointer(ArrowArray), n_rows: int64_t, n_children: int64_t) -> cython.bint:
+def allocate(batch, n_rows, n_children):
     """A batch with room for its columns, none of which is there yet."""
     i: int64_t
     batch.length, batch.null_count, batch.offset, batch.n_buffers, batch.n_children = n_rows, 0, 0, 1, n_children
@@ -302,10 +290,7 @@ def allocate(batch: cython.pointer(ArrowArray), n_rows: int64_t, n_children: int
     return True
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def release_batch(batch: cython.pointer(ArrowArray)) -> cython.void:
+def release_batch(batch):
     i: int64_t
     for i in range(batch.n_children):
         if batch.children[i].release != cython.NULL:
@@ -316,10 +301,7 @@ def release_batch(batch: cython.pointer(ArrowArray)) -> cython.void:
     batch.release = cython.NULL
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def release_words(column: cython.pointer(ArrowArray)) -> cython.void:
+def release_words(column):
     if is_initialized():  # else Python has gone, and the array with it
         with cython.gil:
             Py_DECREF(cython.cast(object, cython.cast(cython.pointer(PyObject), column.private_data)))

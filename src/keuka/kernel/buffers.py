@@ -10,10 +10,8 @@ def grow(buffer, size):
     if size <= buffer.capacity:
         return True
     wanted: int64_t = max(size, 2 * buffer.capacity + 16)
-    data: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), reallocate(buffer.data, buffer.capacity * 8, wanted * 8))
-    if data == cython.NULL:
+    if not reallocate(cython.address(buffer.data), buffer.capacity * 8, wanted * 8):
         return False
-    buffer.data = data
     buffer.capacity = wanted
     return True
 
@@ -22,10 +20,8 @@ def grow_flags(buffer, size):
     if size <= buffer.capacity:
         return True
     wanted: int64_t = max(size, 2 * buffer.capacity + 16)
-    data: cython.pointer(uint8_t) = cython.cast(cython.pointer(uint8_t), reallocate(buffer.data, buffer.capacity, wanted))
-    if data == cython.NULL:
+    if not reallocate(cython.address(buffer.data), buffer.capacity, wanted):
         return False
-    buffer.data = data
     buffer.capacity = wanted
     return True
 
@@ -56,9 +52,5 @@ def copy_flags(buffer, n):
 def shrink(buffer):
     """Give memory back after a burst."""
     wanted: int64_t = 2 * buffer.size + MANY_WORDS
-    data: cython.p_void
-    if buffer.capacity > 4 * wanted:
-        data = reallocate(buffer.data, buffer.capacity * 8, wanted * 8)
-        if data != cython.NULL:
-            buffer.data = cython.cast(cython.pointer(int64_t), data)
-            buffer.capacity = wanted
+    if buffer.capacity > 4 * wanted and reallocate(cython.address(buffer.data), buffer.capacity * 8, wanted * 8):
+        buffer.capacity = wanted

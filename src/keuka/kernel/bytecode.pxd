@@ -1,6 +1,8 @@
 # The register machine of expressions. One interpreter serves both uses: whole columns (n lanes of a batch) and one
 # (instance, event) pair (one lane), so that an operation has one meaning. A value is 64 bits and a flag byte.
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.math cimport isnan
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t
+from libc.string cimport memcpy
 
 from keuka.kernel.strings cimport StringTable
 
@@ -136,8 +138,37 @@ cdef struct Frame:
 cdef int evaluate(const Instruction* code, int pc, Frame* frame, int64_t n, StringTable strings) noexcept nogil  # CHUNK lanes apart
 cdef int evaluate_one(const Instruction* code, int pc, Frame* frame, StringTable strings) noexcept nogil
 cdef int64_t canonical_double(int64_t bits) noexcept nogil
-cdef int evaluate_lanes(const Instruction* code, int pc, Frame* frame, int64_t n, int64_t stride, StringTable strings) noexcept nogil
 cdef bint round_integer(int64_t value, int64_t digits, int64_t* result) noexcept nogil
 cdef double round_double(double x, int64_t digits) noexcept nogil
 cdef double unscaled(int64_t value, int64_t scale) noexcept nogil
 cdef bint in_set(Frame* frame, int32_t which, int64_t value) noexcept nogil
+
+cdef inline bint less(double a, double b) noexcept nogil:
+    # NaN is larger than every number.
+    return a < b or (isnan(b) and not isnan(a))
+
+cdef inline uint8_t strict(uint8_t a, uint8_t b) noexcept nogil:
+    return IS_NULL if (a | b) & <int>IS_NULL else a | b
+
+cdef inline int64_t scaled(int64_t value, int64_t power, bint is_beyond) noexcept nogil:
+    # The product, or the largest value of its sign; `is_beyond`: only zero has another product.
+    cdef int64_t product = 0
+    if mul_overflows(value, power, &product) or (is_beyond and value != 0):
+        return INT64_MAX if value > 0 else -INT64_MAX
+    return product
+
+cdef inline bint prefers(int op, int64_t a, int64_t b, StringTable strings) noexcept nogil:
+    # Does least / greatest take a rather than b?
+    cdef double x = 0
+    cdef double y = 0
+    if op == <int>LEAST_I:
+        return a <= b
+    if op == <int>GREATEST_I:
+        return a >= b
+    if op == <int>LEAST_S:
+        return strings.compare(a, b) <= 0
+    if op == <int>GREATEST_S:
+        return strings.compare(a, b) >= 0
+    memcpy(&x, &a, 8)
+    memcpy(&y, &b, 8)
+    return not less(y, x) if op == <int>LEAST_D else not less(x, y)

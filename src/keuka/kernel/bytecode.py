@@ -5,9 +5,16 @@ strict operations give null if an argument is null, else an error if one is; AND
 """
 
 import cython
-from cython.cimports.keuka.kernel.functions import apply_function, move_to_zone, power_of_ten
-from cython.cimports.libc.math import ceil, fabs, floor, fmod, isnan
-from cython.cimports.libc.string import memcpy, memmove, memset
+from cython.cimports.keuka.kernel.functions import (
+    apply_function,
+    move_to_zone,
+    parse_decimal,
+    power_of_ten,
+    rescale,
+    write_number,
+)
+from cython.cimports.libc.math import ceil, fabs, floor, fmod
+from cython.cimports.libc.string import memset, strlen
 
 
 def canonical_double(bits):
@@ -21,157 +28,45 @@ def canonical_double(bits):
     return bits
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def less(a: cython.double, b: cython.double) -> cython.bint:
-    """NaN is larger than every number."""
-    return a < b or (isnan(b) and not isnan(a))
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def strict(a: uint8_t, b: uint8_t) -> uint8_t:
-    either: uint8_t = a | b
-    return 1 if either & 1 else either
-
-
 def round_integer(value, digits, result):
     """Half away from zero at 10^-digits for negative digits; False if the result needs more than 64 bits."""
-    result[0] = value
-    if digits >= 0:
-        return True
+    digits = min(digits, cython.cast(int64_t, 0))
     if digits < -18:
         # 10^19 is above 2^63: everything is less than half of it, or rounds out of range.
         half: int64_t = 5000000000000000000
         result[0] = 0
         return digits < -19 or (value > -half and value < half)
-    unit: int64_t = 1
-    while digits < 0:
-        unit *= 10
-        digits += 1
-    rest: int64_t = value % unit
-    if rest < 0:
-        rest = -rest
-    base: int64_t = value - value % unit
-    result[0] = base
-    if rest >= unit - rest:
-        if value >= 0:
-            return not add_overflows(base, unit, result)
-        return not sub_overflows(base, unit, result)
-    return True
+    return rescale(value, digits, result) and not mul_overflows(result[0], power_of_ten(-digits), result)
 
 
 def round_double(x, digits):
     """Half away from zero on the shortest decimal that reads back as x, as Spark rounds: round(0.285, 2) is 0.29."""
     text: cython.char[64]
+    kept: int64_t = 0
     if isnan(x) or x - x != 0.0 or digits > 340:
         return x
-    if x == 0.0 or digits < -340:
+    if digits < -340:
         return 0.0
     write_shortest(x, text)
-    # text is [-]d.ddddde[+-]XX: drop what is beyond the wanted digit and round up by hand.
-    i: cython.int = 1 if text[0] == 45 else 0
-    digit: cython.char[24]
-    n: cython.int = 0
-    while text[i] != 101:  # e
-        if text[i] != 46:
-            digit[n] = text[i] - 48
-            n += 1
-        i += 1
-    i += 1
-    exponent: cython.int = 0
-    negative: cython.bint = text[i] == 45
-    i += 1
-    while text[i] != 0:
-        exponent = exponent * 10 + (text[i] - 48)
-        i += 1
-    if negative:
-        exponent = -exponent
-    # digit[k] has the weight 10^(exponent - k); those below 10^-digits go.
-    keep: int64_t = exponent + digits + 1
-    if keep < 0:
-        return 0.0
-    if keep >= n:
-        return x
-    up: cython.bint = digit[keep] >= 5
-    k: int64_t = keep - 1
-    while up and k >= 0:
-        digit[k] += 1
-        up = digit[k] == 10
-        if up:
-            digit[k] = 0
-        k -= 1
-    out: cython.char[64]
-    size: cython.int = 0
-    if x < 0:
-        out[size] = 45
-        size += 1
-    if up:
-        out[size] = 49
-        size += 1
-    k = 0
-    while k < keep:
-        out[size] = digit[k] + 48
-        size += 1
-        k += 1
-    if keep == 0 and not up:
-        out[size] = 48
-        size += 1
-    # The exponent of what was kept, written by hand.
-    out[size] = 101
-    size += 1
-    out[size] = 45 if digits > 0 else 43
-    size += 1
-    power: int64_t = digits if digits > 0 else -digits
-    out[size] = 48 + power // 100
-    out[size + 1] = 48 + power // 10 % 10
-    out[size + 2] = 48 + power % 10
-    # Adding zero turns -0.0 into 0.0: decimals have no negative zero.
-    return read_double(out, size + 3) + 0.0
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def scaled(value: int64_t, power: int64_t, is_beyond: cython.bint) -> int64_t:
-    """The product, or the largest value of its sign; `is_beyond`: only zero has another product."""
-    product: int64_t = 0
-    if mul_overflows(value, power, cython.address(product)) or (is_beyond and value != 0):
-        return 0x7FFFFFFFFFFFFFFF if value > 0 else -0x7FFFFFFFFFFFFFFF
-    return product
+    # What has more than 18 digits up to the wanted one has no others: a double has 17 at most.
+    return unscaled(kept, digits) if parse_decimal(text, text + strlen(text), digits, cython.address(kept)) else x
 
 
 def unscaled(value, scale):
     """The double next to value / 10^scale. Where both have a double of their own, one division rounds once; else it is read as text."""
     out: cython.char[40]
-    size: cython.int = 0
-    rest: int64_t = value
+    size: int64_t
     divisor: cython.double = 1.0
     most: int64_t = 9007199254740992  # 2^53: up to there every integer is a double
-    if value >= -most and value <= most and scale <= 22:
+    if -most <= value <= most and 0 <= scale <= 22:
         while scale > 0:
             divisor *= 10.0
             scale -= 1
         return cython.cast(cython.double, value) / divisor
-    # Digits from the last to the first, with their signs: -2^63 has no opposite.
-    while rest != 0:
-        size += 1
-        out[39 - size] = 48 + (rest % 10 if rest > 0 else -(rest % 10))
-        rest = rest // 10
-    if value < 0:
-        size += 1
-        out[39 - size] = 45
-    memmove(out, out + 39 - size, size)
-    out[size] = 101
-    out[size + 1] = 45
-    out[size + 2] = 48 + scale // 10
-    out[size + 3] = 48 + scale % 10
-    return read_double(out, size + 4)
+    size = write_number(out, value)
+    out[size] = 101  # e
+    size += 1
+    return read_double(out, size + write_number(out + size, -scale))
 
 
 def in_set(frame, which, value):
@@ -537,24 +432,3 @@ def evaluate_lanes(
                     dv[i] = strings.concat(av[i], bv[i])
                     if dv[i] < 0:
                         return -1
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def prefers(op: cython.int, a: int64_t, b: int64_t, strings: StringTable) -> cython.bint:
-    """Does least / greatest take a rather than b?"""
-    x: cython.double = 0
-    y: cython.double = 0
-    if op == LEAST_I:
-        return a <= b
-    if op == GREATEST_I:
-        return a >= b
-    if op == LEAST_S:
-        return strings.compare(a, b) <= 0
-    if op == GREATEST_S:
-        return strings.compare(a, b) >= 0
-    memcpy(cython.address(x), cython.address(a), 8)
-    memcpy(cython.address(y), cython.address(b), 8)
-    return not less(y, x) if op == LEAST_D else not less(x, y)

@@ -7,7 +7,7 @@ and go on later.
 
 import cython
 from cython.cimports.keuka.kernel.buffers import grow, grow_flags, push
-from cython.cimports.keuka.kernel.bytecode import IS_ERROR, Column, Frame, evaluate_one
+from cython.cimports.keuka.kernel.bytecode import IS_ERROR, Frame, evaluate_one
 from cython.cimports.keuka.kernel.lineage import leaf_node, push_node
 from cython.cimports.keuka.kernel.machine import Fault, View, code_of, count_work
 from cython.cimports.keuka.kernel.stacks import (
@@ -144,7 +144,6 @@ def enter(seq, level):
     absence: cython.pointer(cython.const[AbsenceRow])
     component: int64_t = row.component
     number: int64_t = UNKNOWN
-    end: int64_t
     low: int64_t = INT64_MIN
     if seq.by_deadline:
         end = event_at(seq.rings + seq.root, seq.root_event)[EVENT_END]
@@ -170,7 +169,6 @@ def enter(seq, level):
 def absent_from(seq, absence):
     """The event of a negated component from which its scope is to be searched downwards."""
     component: int64_t = absence.component
-    number: int64_t
     if absence.scope == AFTER:
         return top_of(seq, component)
     number = seq.bound[component + 1].absent
@@ -190,11 +188,8 @@ def search(machine, seq):
     """Go on through the stacks, the latest events first, until there is no combination left or a chunk of matches is full."""
     level: int64_t = seq.level
     row: cython.pointer(cython.const[LevelRow])
-    ring: cython.pointer(Ring)
-    words: cython.pointer(int64_t)
     result: cython.pointer(Result) = cython.address(machine.streams[seq.stream].result)
     passed: cython.int
-    status: Status
     plain: cython.bint = is_plain(machine, seq)
     while level >= seq.floor:
         row = seq.levels + seq.search + level
@@ -263,15 +258,12 @@ def emit_plain(machine, seq, ring, component):
     """What `search` would do at the last level, without binding the events: twice as fast, and most of the time of many matches."""
     level: int64_t = seq.n_positive - 1
     result: cython.pointer(Result) = cython.address(machine.streams[seq.stream].result)
-    words: cython.pointer(int64_t)
-    flags: cython.pointer(uint8_t)
     number: int64_t = seq.cursor[level]
     low: int64_t = seq.low[level]
     high: int64_t = seq.bound[seq.levels[seq.search + level - 1].component].end
     first: int64_t = seq.components[component].first_slot
     n: int64_t = result.ends.size
     n_before: int64_t = n
-    slot: int64_t
     while number >= ring.tail:
         words = event_at(ring, number)
         if words[EVENT_END] < low:
@@ -399,10 +391,8 @@ def is_there(machine, seq, absence):
     component: int64_t = absence.component
     ring: cython.pointer(Ring) = seq.rings + component
     number: int64_t = absent_from(seq, absence)
-    words: cython.pointer(int64_t)
     outcome: cython.int
     found: cython.int = NO
-    low: int64_t
     if absence.scope == BEFORE:
         low = window_begin(seq.bound[seq.levels[seq.search].component].end, seq.within)
     else:
@@ -497,7 +487,6 @@ def fault(machine, seq, program):
 
 def match_node(machine, seq):
     """The node of the contributors of all bound events, in the order of the components; -1 when memory is out."""
-    bound: cython.pointer(Bound)
     node: int64_t = -1
     for component in range(seq.n_components):
         if seq.components[component].is_negated:
@@ -522,7 +511,6 @@ def match_node(machine, seq):
 def read_slots(machine, feed, seq, row, values, flags):
     """The values of a row that its component keeps. What could not be calculated is no value."""
     columns: cython.pointer(cython.const[int64_t]) = seq.feed_columns + feed.first_column
-    column: cython.pointer(Column)
     for i in range(seq.components[feed.component].n_slots):
         column = cython.address(machine.columns[columns[i]])
         values[i] = column.values[row]

@@ -7,7 +7,7 @@ that an event ended stay until the epoch is over, unless it is the only one that
 import cython
 from cython.cimports.keuka.kernel.automata import EdgeRow, GroupRow, StartRow
 from cython.cimports.keuka.kernel.buffers import Buffer, grow, push, push_flag
-from cython.cimports.keuka.kernel.bytecode import AFFECT, EMIT, FORWARD, IS_ERROR, JUMP_UNLESS, Column, canonical_double, evaluate_one
+from cython.cimports.keuka.kernel.bytecode import AFFECT, EMIT, FORWARD, IS_ERROR, JUMP_UNLESS, evaluate_one
 from cython.cimports.keuka.kernel.history import rank_rows
 from cython.cimports.keuka.kernel.instances import (
     BORN,
@@ -38,12 +38,8 @@ from cython.cimports.libc.string import memcpy
 def run_row(machine, own, group, stream, row, fires):
     """An epoch of one event. What it does to an instance can be done at once."""
     live: cython.pointer(Buffer) = cython.address(own.live[group])
-    pool: cython.pointer(Pool)
     i: int64_t = 0
-    state: int64_t
-    position: int64_t
     hash_: uint64_t
-    status: Status
     own.epoch.is_single = True
     while i < live.size:
         state = live.data[i]
@@ -61,7 +57,7 @@ def run_row(machine, own, group, stream, row, fires):
             continue
         position = home_of(pool, hash_)
         while pool.entries[position].hash != 0:
-            if pool.entries[position].hash == hash_ and has_key(machine, pool, position, hash_, row):
+            if pool.entries[position].hash == hash_ and has_key(machine, pool, position, row):
                 status = probe_alone(machine, own, state, pool, cython.address(machine.streams[stream].view), row, position)
                 if status != Status.FINE:
                     return status
@@ -80,11 +76,7 @@ def run_epoch(machine, own, group):
     """Several simultaneous events: each meets what was there before all of them."""
     live: cython.pointer(Buffer) = cython.address(own.live[group])
     first: int64_t = own.group[group].first_port
-    pool: cython.pointer(Pool)
-    view: cython.pointer(View)
     owner: cython.pointer(cython.const[uint8_t])
-    state: int64_t
-    status: Status
     own.epoch.is_single = False
     own.epoch.mark += 1
     own.epoch.began = own.epoch.mark
@@ -116,7 +108,6 @@ def run_epoch(machine, own, group):
 
 def meet_by_history(machine, own, state, pool, view):
     """Those with the earliest history come first; who was next for an instance leaves nothing of it for those with later ones."""
-    status: Status
     if not rank_rows(machine, view, pool.primitive):
         return Status.NO_MEMORY
     for i in range(view.high - view.low):
@@ -132,12 +123,11 @@ def meet_candidate(machine, own, state, pool, view, row):
     """One of several simultaneous events meets the instances of its key."""
     owner: cython.pointer(cython.const[uint8_t]) = machine.streams[pool.stream].owner_data
     hash_: uint64_t = pool.hashes[row]
-    position: int64_t
     if hash_ == 0 or (owner != cython.NULL and owner[row] != machine.shard):
         return Status.FINE
     position = home_of(pool, hash_)
     while pool.entries[position].hash != 0:
-        if pool.entries[position].hash == hash_ and has_key(machine, pool, position, hash_, row):
+        if pool.entries[position].hash == hash_ and has_key(machine, pool, position, row):
             return probe(machine, own, state, pool, view, row, position)
         position = (position + 1) & (pool.n_entries - 1)
     return Status.FINE
@@ -147,7 +137,6 @@ def run_starts(machine, own, group, stream, row):
     rows: cython.pointer(cython.const[GroupRow]) = cython.address(own.group[group])
     numbers: cython.pointer(cython.const[int64_t]) = cython.address(own.group_start[rows.first_start])
     start: cython.pointer(cython.const[StartRow])
-    gate: cython.pointer(Column)
     view: cython.pointer(View)
     primitive: cython.bint
     program: int64_t
@@ -171,28 +160,9 @@ def run_starts(machine, own, group, stream, row):
     return Status.FINE
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def has_key(machine: Machine, pool: cython.pointer(Pool), position: int64_t, hash_: uint64_t, row: int64_t) -> cython.bint:
-    """Are the instances of an entry those of the candidate's key?"""
-    words: cython.pointer(int64_t) = pool.data + pool.entries[position].block
-    value: int64_t
-    for k in range(pool.n_keys):
-        value = machine.columns[pool.keys[k].column].values[row]
-        if pool.keys[k].is_double:
-            if canonical_double(value) != canonical_double(words[HEADER + pool.keys[k].slot]):
-                return False
-        elif value != words[HEADER + pool.keys[k].slot]:
-            return False
-    return True
-
-
 def probe_alone(machine, own, state, pool, view, row, position):
     """Let the only candidate of an epoch meet the instances of its key."""
     entry: cython.pointer(Entry) = pool.entries + position
-    words: cython.pointer(int64_t)
     start: int64_t = view.starts[row]
     tick: int64_t = view.ends[row]
     i: int64_t = 0
@@ -221,7 +191,6 @@ def probe_alone(machine, own, state, pool, view, row, position):
 def probe(machine, own, state, pool, view, row, position):
     """Let one of several simultaneous candidates meet the instances of its key; they go at the end of the epoch."""
     entry: cython.pointer(Entry) = pool.entries + position
-    words: cython.pointer(int64_t)
     start: int64_t = view.starts[row]
     tick: int64_t = view.ends[row]
     some_go: cython.bint = False
@@ -357,7 +326,6 @@ def follow_edges(machine, own, pool, words, view, row, node):
     """An instance took a candidate: run the forward edges of its state that are open to it."""
     edge: cython.pointer(cython.const[EdgeRow])
     number: int64_t = pool.first_edge
-    status: Status
     while number >= 0:
         edge = cython.address(own.edge[number])
         if edge.since == INT64_MIN or words[BORN] > edge.since:
@@ -380,7 +348,6 @@ def rebind(own, state, pool, words):
 def emit(machine, own, ins, frame, view, row, start, born, node):
     """Bind the operands to a row of an output, or to the image of an instance."""
     n: int64_t = ins.c
-    register: int32_t
     operands: cython.pointer(cython.const[int32_t]) = cython.address(machine.rows.operand[ins.b])
     for i in range(n):
         if frame.flags[operands[i]] == IS_ERROR:
@@ -406,7 +373,6 @@ def emit(machine, own, ins, frame, view, row, start, born, node):
 def emit_row(machine, ins, frame, start, end, node):
     stream: int64_t = -1 - ins.a
     result: cython.pointer(Result) = cython.address(machine.streams[stream].result)
-    register: int32_t
     operands: cython.pointer(cython.const[int32_t]) = cython.address(machine.rows.operand[ins.b])
     if result.ends.size == 0 and not (push(cython.address(machine.touched), stream) and push(cython.address(machine.filled), stream)):
         return Status.NO_MEMORY
@@ -460,14 +426,8 @@ def add_later(own, state, words):
 
 
 def end_epoch(machine, own):
-    i: int64_t
     j: int64_t
-    state: int64_t
-    position: int64_t
     hash_: uint64_t
-    pool: cython.pointer(Pool)
-    entry: cython.pointer(Entry)
-    status: Status
     for i in range(0, own.epoch.dead.size, 2):
         pool = cython.address(own.pools[own.epoch.dead.data[i]])
         hash_ = own.epoch.dead.data[i + 1]

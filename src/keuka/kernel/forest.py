@@ -123,11 +123,14 @@ class Forest:
         self,
         held: list[PartKey],
         key: PartKey,
-        make: Callable[[], Any] | None,
-        drop: Callable[..., None] | None,
-        needs: Iterable[PartKey | int],
+        make: Callable[[], Any] | None = None,
+        drop: Callable[..., None] | None = None,
+        needs: Iterable[PartKey | int] = (),
     ) -> Any:
-        """The number of a part, made if nobody has it. What it `needs` it holds itself: who shares it may not need the same."""
+        """The number of a part, made if nobody has it. What it `needs` it holds itself: who shares it may not need the same.
+
+        `make` may be left out where the part is there already, `drop` where the forest knows how.
+        """
         if key not in self._shared:
             assert make is not None, "the part is gone"
             # Columns of outputs are no parts of their own.

@@ -80,6 +80,7 @@ cdef int64_t offset_at(int64_t time, const int64_t* offsets, int64_t n_offsets) 
 cdef void mathematics(int function, int64_t a, int64_t b, int64_t* result, uint8_t* flag) noexcept nogil
 cdef void number_conversion(int function, int64_t a, int64_t b, int64_t* result, uint8_t* flag) noexcept nogil
 cdef bint rescale(int64_t value, int64_t digits, int64_t* result) noexcept nogil
+cdef int64_t scale_in_range(int64_t scale) noexcept nogil
 cdef bint decimal_of_double(double x, int64_t scale, int64_t* result) noexcept nogil
 cdef int64_t text_function(int function, int64_t a, int64_t b, StringTable strings) noexcept nogil
 cdef int64_t write_number(char* out, int64_t value) noexcept nogil

@@ -265,11 +265,16 @@ def rescale(value, digits, result):
     return True
 
 
+def scale_in_range(scale):
+    """That of a decimal; tables may say anything."""
+    return max(cython.cast(int64_t, 0), min(scale, _MOST_SCALE))
+
+
 def decimal_of_double(x, scale, result):
     """Half up on its shortest digits, as Spark does; False for what is not finite and for more than 18 digits."""
     text: cython.char[64]
     write_shortest(x, text)
-    return parse_decimal(text, text + strlen(text), scale, result)
+    return parse_decimal(text, text + strlen(text), scale_in_range(scale), result)
 
 
 # -- texts ---------------------------------------------------------------------------------------------------------------
@@ -362,7 +367,7 @@ def write_date(out, days):
 def write_decimal(out, value, scale):
     """All digits behind the point, and at least one before it."""
     digits: cython.char[64]
-    scale = max(cython.cast(int64_t, 0), min(scale, _MOST_SCALE))
+    scale = scale_in_range(scale)
     n: int64_t = write_number(digits, value)
     first: int64_t = 1 if value < 0 else 0
     size: int64_t = first
@@ -432,7 +437,7 @@ def parse(function, code, scale, result, flag, strings):
     elif function == PARSE_DATE:
         found = parse_date(text, end, result)
     else:
-        found = parse_decimal(text, end, scale, result)
+        found = parse_decimal(text, end, scale_in_range(scale), result)
     if not found:
         flag[0] = IS_NULL
 
@@ -645,7 +650,7 @@ def parse_decimal(text, end, scale, result):
     if exponent > 2147483647 or n_fraction - exponent > 2147483647:
         return False
     # Where a digit stands at the scale: the last one that is kept at 0, the one that decides about rounding at -1.
-    place: int64_t = n_digits - 1 - n_fraction + exponent + max(cython.cast(int64_t, 0), min(scale, _MOST_SCALE))
+    place: int64_t = n_digits - 1 - n_fraction + exponent + scale
     value: int64_t = 0
     while text < stop and place >= -1:
         if text[0] != 46:
@@ -748,19 +753,10 @@ def ask_patterns(n, av, af, bv, bf, strings):
 
 
 def record(strings: StringTable, pattern: int, codes: list) -> None:
-    text: str = text_of(strings, pattern)
-    matched: list = match_texts([text_of(strings, code) for code in codes], text)
+    """Note in which of these texts the pattern (RE2) matches a part."""
+    texts = pa.array([strings.decoded(code) for code in codes], pa.large_string())
+    matched: list = pc.match_substring_regex(texts, strings.decoded(pattern)).to_pylist()
     known: cython.pointer(Verdicts) = strings.verdicts_of(pattern)
     code: int64_t
     for code, does_match in zip(codes, matched, strict=True):
         known.known[code] = 2 if does_match else 1
-
-
-def text_of(strings: StringTable, code: int64_t) -> str:
-    raw: bytes = strings.blob[strings.entries[code].offset : strings.entries[code].offset + strings.entries[code].length]
-    return raw.decode("utf-8", "replace")
-
-
-def match_texts(texts: list, pattern: str) -> list:
-    """Does the pattern (RE2) match a part of each text?"""
-    return pc.match_substring_regex(pa.array(texts, pa.large_string()), pattern).to_pylist()

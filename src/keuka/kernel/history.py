@@ -6,7 +6,7 @@ Only states that choose by history come here, and only in epochs with several ev
 
 import cython
 from cython.cimports.keuka.kernel.buffers import Buffer, grow, push
-from cython.cimports.keuka.kernel.lineage import Node, Times, node_at, times_at
+from cython.cimports.keuka.kernel.lineage import node_at, times_at
 from cython.cimports.keuka.kernel.machine import Lineage
 
 
@@ -40,8 +40,6 @@ def write_history(machine, node):
     lineage: cython.pointer(Lineage) = cython.address(machine.lineage)
     stack: cython.pointer(Buffer) = cython.address(lineage.stack)
     histories: cython.pointer(Buffer) = cython.address(lineage.histories)
-    parts: cython.pointer(Node)
-    times: cython.pointer(Times)
     stack.size = 0
     if not push(stack, node):
         return False
@@ -80,11 +78,6 @@ def compare(machine, first, second):
 def sort_rows(machine, n):
     """Merge sort: `ranked` gets the numbers of the epoch's rows in order, with room for their ranks."""
     lineage: cython.pointer(Lineage) = cython.address(machine.lineage)
-    i: int64_t
-    a: int64_t
-    b: int64_t
-    middle: int64_t
-    last: int64_t
     width: int64_t = 1
     if not grow(cython.address(lineage.ranked), 2 * n) or not grow(cython.address(lineage.merged), 2 * n):
         return False

@@ -90,6 +90,10 @@ cdef inline int64_t home_of(Pool* pool, uint64_t hash_) noexcept nogil:
     # The high bits: a product carries upwards, so the low ones know little of keys that end in zeros (whole doubles do).
     return <int64_t>(hash_ >> pool.shift)
 
+cdef inline void give_back(Pool* pool, int64_t block, int size_class) noexcept nogil:
+    pool.data[block] = pool.free_blocks[size_class]
+    pool.free_blocks[size_class] = block
+
 cdef inline void count_key(Sieve* sieve, uint64_t hash_) noexcept nogil:
     sieve.n_keys += 1
     if sieve.n_cells > 0 and sieve.counts[hash_ >> sieve.shift] < 255:

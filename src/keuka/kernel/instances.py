@@ -33,7 +33,6 @@ def key_of_instance(pool, words, hash_):
     """Hash the key slots; False if one is null."""
     flags: cython.pointer(cython.const[uint8_t]) = cython.cast(cython.pointer(cython.const[uint8_t]), words + HEADER + pool.n_slots)
     h: uint64_t = HASH_SEED
-    value: int64_t
     for k in range(pool.n_keys):
         if flags[pool.keys[k].slot] != 0:
             return False
@@ -48,7 +47,6 @@ def key_of_instance(pool, words, hash_):
 def same_key(pool, words, other):
     """Has an instance the key of one that is stored? A null in the key equals nothing, and such an instance is never stored."""
     flags: cython.pointer(cython.const[uint8_t]) = cython.cast(cython.pointer(cython.const[uint8_t]), words + HEADER + pool.n_slots)
-    slot: int64_t
     for k in range(pool.n_keys):
         slot = pool.keys[k].slot
         if flags[slot] != 0:
@@ -68,7 +66,6 @@ def insert(pool, words, hash_):
     if 4 * (pool.n_used + 1) > pool.n_entries and not resize(pool, 2 * pool.n_entries if pool.n_entries > 0 else 4):
         return False
     position: int64_t = home_of(pool, hash_)
-    entry: cython.pointer(Entry)
     while True:
         entry = pool.entries + position
         if entry.hash == 0:
@@ -103,23 +100,12 @@ def allocate(pool, size_class):
     n_words: int64_t = pool.width << size_class
     if pool.size + n_words > pool.capacity:
         wanted: int64_t = 2 * pool.capacity + n_words
-        data: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), reallocate(pool.data, pool.capacity * 8, wanted * 8))
-        if data == cython.NULL:
+        if not reallocate(cython.address(pool.data), pool.capacity * 8, wanted * 8):
             return -1
-        pool.data = data
         pool.capacity = wanted
     block = pool.size
     pool.size += n_words
     return block
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def give_back(pool: cython.pointer(Pool), block: int64_t, size_class: cython.int) -> cython.void:
-    pool.data[block] = pool.free_blocks[size_class]
-    pool.free_blocks[size_class] = block
 
 
 def widen(pool, entry):
@@ -139,7 +125,6 @@ def resize(pool, n_entries):
     fresh: cython.pointer(Entry) = cython.cast(cython.pointer(Entry), zeroed(n_entries * cython.sizeof(Entry)))
     if fresh == cython.NULL:
         return False
-    position: int64_t
     n: int64_t = n_entries
     pool.shift = 64
     while n > 1:
@@ -210,8 +195,6 @@ def expire(pool, tick):
     n_before: int64_t = pool.n_live
     # The next candidate ends after `tick`, so its DUR is larger by at least one.
     later: int64_t = tick + 1 if tick < INT64_MAX else tick
-    entry: cython.pointer(Entry)
-    words: cython.pointer(int64_t)
     if pool.window < INT64_MAX:
         for position in range(pool.n_entries):
             entry = pool.entries + position
@@ -264,9 +247,6 @@ def rebuild(pool):
 def has_key(pool, words, slots, key):
     """Has an instance these values in these slots, as the kernel compares keys?"""
     i: int64_t
-    k: int64_t
-    value: int64_t
-    wanted: int64_t
     for i in range(slots.shape[0]):
         value = words[HEADER + slots[i]]
         wanted = key[i]
@@ -286,7 +266,6 @@ def find_entry(pool, slots, key, position):
     """
     h: uint64_t = HASH_SEED
     i: int64_t
-    k: int64_t
     is_whole: cython.bint = pool.n_keys == slots.shape[0]
     if pool.n_entries == 0:
         return -1
@@ -345,7 +324,6 @@ def copy_entry(pool, position, found):
 
 def drop_entries(pool, slots, keys):
     """Forget the instances with one of the keys."""
-    position: int64_t
     for key in keys:
         position = find_entry(pool, slots, key, 0)
         while position >= 0:

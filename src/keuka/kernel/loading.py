@@ -5,7 +5,7 @@ What the forest has already is shared, the rest is added. A query that cannot be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -53,6 +53,7 @@ class Loading:
         self.fallible = fallible
         self.since = since
         self.held: list[PartKey] = []
+        self.hold = partial(forest.hold, self.held)
         self.streams: list[int] = []  # by stream of the tables
         self.columns = np.full(len(arrays["column_type"]) + len(arrays["derived"]), -1, np.int64)
         codes = np.asarray([forest.strings.intern_text(text) for text in texts], np.int64)
@@ -67,16 +68,6 @@ class Loading:
         self.sets = np.zeros(len(arrays["set"]), np.int64)
         for i, (first, n, _) in enumerate(self.rows["set"]):
             self.sets[i] = forest.set_id(np.sort(values[first : first + n]), bool(is_text[first : first + n].any()))
-
-    def hold(
-        self,
-        key: PartKey,
-        make: Callable[[], Any] | None = None,
-        drop: Callable[..., None] | None = None,
-        needs: Iterable[PartKey | int] = (),
-    ) -> Any:
-        """`make` may be left out where the part is there already, `drop` where the forest knows how."""
-        return self.forest.hold(self.held, key, make, drop, needs)
 
     def slice(self, part: str, row: Any) -> list[Any]:
         """Rows of the tables that belong to another: from its `first_part` on, `n_parts` of them."""

@@ -207,7 +207,6 @@ cdef bint add_key(Keys* keys, const Ring* rings, int64_t n_rings, uint64_t hash_
 cdef bint tidy_keys(Keys* keys, const Ring* rings, int64_t n_rings) noexcept nogil
 
 cdef int64_t* new_event(Sequence* seq, int64_t component, int64_t* tops, uint64_t hash_, int64_t key, int64_t tick) noexcept nogil
-cdef void drop_old(Sequence* seq, int64_t component, int64_t now) noexcept nogil
 cdef void drop_event(Sequence* seq, int64_t component, int64_t number) noexcept nogil
 cdef void shrink_queue(Sequence* seq, Queue* queue) noexcept nogil
 cdef bint add_waiting(Sequence* seq, int64_t end, int64_t number) noexcept nogil
@@ -288,6 +287,18 @@ cdef inline First* next_waiting(Sequence* seq) noexcept nogil:
 cdef inline bint is_past(int64_t end, int64_t now, int64_t kept_for) noexcept nogil:
     # Is now - end at least so much? Written without overflow; end is not after now.
     return kept_for != INT64_MAX and <uint64_t>now - <uint64_t>end >= <uint64_t>kept_for
+
+cdef inline void drop_old(Sequence* seq, int64_t component, int64_t now) noexcept nogil:
+    # Forget the events of a component that can be part of no match any more.
+    cdef Ring* ring = seq.rings + component
+    cdef const int64_t* words
+    while ring.tail < ring.head:
+        words = event_at(ring, ring.tail)
+        if not is_dropped(words):
+            if not is_past(words[<int>EVENT_END], now, seq.components[component].kept_for):
+                return
+            seq.n_events -= 1
+        ring.tail += 1
 
 cdef inline int64_t earlier(const Ring* ring, int64_t number, int64_t tick) noexcept nogil:
     # The topmost event of a stack, from this one down, that ended before the tick; smaller than the tail if there is none.

@@ -47,8 +47,8 @@ def shrink_ring(ring):
 
 
 def place_events(ring, n_places):
-    data: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), reallocate(cython.NULL, 0, n_places * ring.width * 8))
-    if data == cython.NULL:
+    data: cython.pointer(int64_t) = cython.NULL
+    if not reallocate(cython.address(data), 0, n_places * ring.width * 8):
         return False
     for number in range(ring.tail, ring.head):
         memcpy(data + (number & (n_places - 1)) * ring.width, event_at(ring, number), ring.width * 8)
@@ -154,24 +154,6 @@ def new_event(seq, component, tops, hash_, key, tick):
     if seq.n_events > seq.most_events:
         seq.most_events = seq.n_events
     return words
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def drop_old(seq: cython.pointer(Sequence), component: int64_t, now: int64_t) -> cython.void:
-    """Forget the events of a component that can be part of no match any more."""
-    ring: cython.pointer(Ring) = seq.rings + component
-    kept_for: int64_t = seq.components[component].kept_for
-    words: cython.pointer(cython.const[int64_t])
-    while ring.tail < ring.head:
-        words = event_at(ring, ring.tail)
-        if not is_dropped(words):
-            if not is_past(words[EVENT_END], now, kept_for):
-                return
-            seq.n_events -= 1
-        ring.tail += 1
 
 
 def drop_event(seq, component, number):

@@ -1,5 +1,8 @@
 # The string table of a run: text as 64-bit codes. Equal texts have equal codes, so equality and hashing never touch bytes.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.string cimport memcpy
+
+from keuka.kernel.hashing cimport HASH_FINISH, HASH_SEED, mix
 
 cdef struct Entry:
     int64_t offset  # of its bytes in `blob`; -1 while the code is free
@@ -51,4 +54,37 @@ cdef class StringTable:
     cdef void forget_verdicts(self) noexcept nogil
     cdef bint like(self, int64_t text, int64_t pattern) noexcept nogil
     cdef int64_t total(self) noexcept nogil
+    cdef str decoded(self, int64_t code)
 cdef int64_t change_case_unicode(StringTable table, int64_t code, bint upper) noexcept nogil
+
+cdef inline uint64_t first_word(const char* data, int64_t length, int64_t readable) noexcept nogil:
+    # Up to eight bytes as a number. `readable` bytes from `data` on may be read: a whole load and a mask beat a short
+    # copy.
+    cdef uint64_t word = 0
+    if length <= 0:
+        return 0
+    if readable >= 8:
+        memcpy(&word, data, 8)
+        return word if length >= 8 else word & ((<uint64_t>1 << (8 * length)) - 1)
+    memcpy(&word, data, length if length < 8 else 8)
+    return word
+
+cdef inline uint64_t hash_bytes(const char* data, int64_t length, int64_t readable) noexcept nogil:
+    cdef uint64_t h = HASH_SEED ^ <uint64_t>length
+    cdef int64_t i = 0
+    while i < length:
+        h = mix(h, first_word(data + i, length - i, readable - i))
+        i += 8
+    h *= HASH_FINISH
+    return h ^ (h >> 29)
+
+cdef inline bint continues(char byte) noexcept nogil:
+    # Is it a UTF-8 continuation byte, not the beginning of a code point?
+    return (<unsigned char>byte & 0xC0) == 0x80
+
+cdef inline int64_t next_point(const char* text, int64_t i, int64_t size) noexcept nogil:
+    # Where the code point after the one at `i` begins.
+    i += 1
+    while i < size and continues(text[i]):
+        i += 1
+    return i

@@ -7,63 +7,15 @@ Functions that make text return -1 when memory is out; the caller turns that int
 import cython
 import numpy as np
 from cython.cimports.keuka.kernel.allocation import reallocate, release
-from cython.cimports.keuka.kernel.hashing import HASH_FINISH, HASH_SEED, HASH_STEP, mix
+from cython.cimports.keuka.kernel.hashing import HASH_STEP
 from cython.cimports.libc.stdlib import free, malloc
-from cython.cimports.libc.string import memcmp, memcpy, memset
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def first_word(data: cython.pointer(cython.const[cython.char]), length: int64_t, readable: int64_t) -> uint64_t:
-    """Up to eight bytes as a number. `readable` bytes from `data` on may be read: a whole load and a mask beat a short copy."""
-    word: uint64_t = 0
-    if length <= 0:
-        return 0
-    if readable >= 8:
-        memcpy(cython.address(word), data, 8)
-        return word if length >= 8 else word & ((cython.cast(uint64_t, 1) << (8 * length)) - 1)
-    memcpy(cython.address(word), data, length if length < 8 else 8)
-    return word
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def hash_bytes(data: cython.pointer(cython.const[cython.char]), length: int64_t, readable: int64_t) -> uint64_t:
-    h: uint64_t = HASH_SEED ^ cython.cast(uint64_t, length)
-    i: int64_t = 0
-    while i < length:
-        h = mix(h, first_word(data + i, length - i, readable - i))
-        i += 8
-    h *= HASH_FINISH
-    return h ^ (h >> 29)
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def continues(byte: cython.char) -> cython.bint:
-    """Is it a UTF-8 continuation byte, not the beginning of a code point?"""
-    return (cython.cast(cython.uchar, byte) & 0xC0) == 0x80
+from cython.cimports.libc.string import memcmp, memset
 
 
 @cython.final
 @cython.cclass
 class StringTable:
     def __cinit__(self):
-        self.entries = cython.NULL
-        self.free_codes = cython.NULL
-        self.blob = cython.NULL
-        self.buckets = cython.NULL
-        self.scratch = cython.NULL
-        self.verdicts = cython.NULL
-        self.n_verdicts = 0
-        self.n_codes = self.capacity = self.n_free = 0
-        self.blob_size = self.blob_capacity = self.scratch_capacity = self.n_buckets = 0
         # The blob is there from the beginning: copying no bytes from nowhere is undefined in C.
         if not self.rebuild_buckets(64) or not self.reserve_blob(1):
             raise MemoryError("no memory for the string table")
@@ -79,8 +31,8 @@ class StringTable:
     # -- growing ------------------------------------------------------------------------------------------------------
 
     def rebuild_buckets(self, n_buckets):
-        fresh: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), reallocate(cython.NULL, 0, n_buckets * 8))
-        if fresh == cython.NULL:
+        fresh: cython.pointer(int64_t) = cython.NULL
+        if not reallocate(cython.address(fresh), 0, n_buckets * 8):
             return False
         slot: int64_t
         for i in range(n_buckets):
@@ -100,10 +52,8 @@ class StringTable:
         if self.blob_size + length <= self.blob_capacity:
             return True
         wanted: int64_t = 2 * self.blob_capacity + length + 1024
-        grown: cython.pointer(cython.char) = cython.cast(cython.pointer(cython.char), reallocate(self.blob, self.blob_capacity, wanted))
-        if grown == cython.NULL:
+        if not reallocate(cython.address(self.blob), self.blob_capacity, wanted):
             return False
-        self.blob = grown
         self.blob_capacity = wanted
         return True
 
@@ -111,16 +61,11 @@ class StringTable:
         if self.n_free > 0 or self.n_codes < self.capacity:
             return True
         wanted: int64_t = 2 * self.capacity + 64
-        entries: cython.pointer(Entry) = cython.cast(
-            cython.pointer(Entry), reallocate(self.entries, self.capacity * cython.sizeof(Entry), wanted * cython.sizeof(Entry))
-        )
-        if entries == cython.NULL:
+        size: int64_t = cython.sizeof(Entry)
+        if not reallocate(cython.address(self.entries), self.capacity * size, wanted * size):
             return False
-        self.entries = entries
-        codes: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), reallocate(self.free_codes, self.capacity * 8, wanted * 8))
-        if codes == cython.NULL:
+        if not reallocate(cython.address(self.free_codes), self.capacity * 8, wanted * 8):
             return False
-        self.free_codes = codes
         self.capacity = wanted
         return True
 
@@ -302,12 +247,8 @@ class StringTable:
 
     def room(self, length):
         if length > self.scratch_capacity:
-            grown: cython.pointer(cython.char) = cython.cast(
-                cython.pointer(cython.char), reallocate(self.scratch, self.scratch_capacity, 2 * length)
-            )
-            if grown == cython.NULL:
+            if not reallocate(cython.address(self.scratch), self.scratch_capacity, 2 * length):
                 return cython.NULL
-            self.scratch = grown
             self.scratch_capacity = 2 * length
         return self.scratch
 
@@ -356,19 +297,16 @@ class StringTable:
         text: cython.pointer(cython.char) = self.blob + self.entries[code].offset
         size: int64_t = self.entries[code].length
         begin: int64_t = 0
-        point: int64_t = 0
-        while point < first:
-            begin += 1
-            while begin < size and continues(text[begin]):
-                begin += 1
-            point += 1
+        for _ in range(first):
+            begin = next_point(text, begin, size)
         end: int64_t = begin
-        while point < last:
-            end += 1
-            while end < size and continues(text[end]):
-                end += 1
-            point += 1
+        for _ in range(first, last):
+            end = next_point(text, end, size)
         return self.add(text + begin, end - begin, size - begin)
+
+    def decoded(self, code):
+        raw: bytes = self.blob[self.entries[code].offset : self.entries[code].offset + self.entries[code].length]
+        return raw.decode("utf-8", "replace")
 
     def change_case(self, code, upper):
         size: int64_t = self.entries[code].length
@@ -392,21 +330,15 @@ class StringTable:
             i += 1
         if i == self.n_verdicts:
             size: int64_t = i * cython.sizeof(Verdicts)
-            grown: cython.pointer(Verdicts) = cython.cast(
-                cython.pointer(Verdicts), reallocate(self.verdicts, size, size + cython.sizeof(Verdicts))
-            )
-            if grown == cython.NULL:
+            if not reallocate(cython.address(self.verdicts), size, size + cython.sizeof(Verdicts)):
                 return cython.NULL
-            self.verdicts = grown
             self.verdicts[i] = Verdicts(pattern=pattern, known=cython.NULL, capacity=0)
             self.n_verdicts += 1
         if self.verdicts[i].capacity < self.n_codes:
             before: int64_t = self.verdicts[i].capacity
-            known: cython.pointer(uint8_t) = cython.cast(cython.pointer(uint8_t), reallocate(self.verdicts[i].known, before, self.capacity))
-            if known == cython.NULL:
+            if not reallocate(cython.address(self.verdicts[i].known), before, self.capacity):
                 return cython.NULL
-            memset(known + before, 0, self.capacity - before)
-            self.verdicts[i].known = known
+            memset(self.verdicts[i].known + before, 0, self.capacity - before)
             self.verdicts[i].capacity = self.capacity
         return cython.address(self.verdicts[i])
 
@@ -429,6 +361,7 @@ class StringTable:
         # After a mismatch, the last % takes one more code point; earlier ones never need to be tried again.
         retry_i: int64_t = -1
         retry_j: int64_t = -1
+        width: int64_t
         while i < n:
             if j < m and p[j] == 37:
                 retry_i = i
@@ -436,30 +369,18 @@ class StringTable:
                 retry_j = j
                 continue
             if j < m and p[j] == 95:
-                i += 1
-                while i < n and continues(t[i]):
-                    i += 1
+                i = next_point(t, i, n)
                 j += 1
                 continue
-            if j + 1 < m and p[j] == 92 and p[j + 1] == t[i]:
+            # Behind the last backslash nothing is left to escape: it means itself.
+            width = 2 if j + 1 < m and p[j] == 92 else 1
+            if j < m and p[j + width - 1] == t[i]:
                 i += 1
-                j += 2
-                continue
-            if j + 1 == m and p[j] == 92 and t[i] == 92:
-                # Nothing is left to escape: the backslash means itself.
-                i += 1
-                j += 1
-                continue
-            if j < m and p[j] != 92 and p[j] == t[i]:
-                i += 1
-                j += 1
+                j += width
                 continue
             if retry_j < 0:
                 return False
-            retry_i += 1
-            while retry_i < n and continues(t[retry_i]):
-                retry_i += 1
-            i = retry_i
+            i = retry_i = next_point(t, retry_i, n)
             j = retry_j
         while j < m and p[j] == 37:
             j += 1
@@ -470,8 +391,7 @@ def change_case_unicode(table, code, upper):
     # Unicode's case tables are Python's; only texts beyond ASCII come here.
     result: int64_t
     with cython.gil:
-        raw: bytes = table.blob[table.entries[code].offset : table.entries[code].offset + table.entries[code].length]
-        text: str = raw.decode("utf-8", "replace")
+        text: str = table.decoded(code)
         changed: bytes = (text.upper() if upper else text.lower()).encode()
         data: cython.pointer(cython.const[cython.char]) = changed
         result = table.add(data, len(changed), len(changed))
