@@ -23,7 +23,7 @@ from keuka.events.columns import Int64Array
 from keuka.events.csv_guesses import check_header, check_separator, look
 from keuka.events.ddl import column_name
 from keuka.events.files import BLOCK_BYTES, Broken, Chunk, Doubt, File, Originals, end_of, estimated_rows, in_memory, lent, open_bytes
-from keuka.events.text_values import DOUBLE, TIMESTAMP, ZONED, Csv, convert, decode, noun_of, reasons_for
+from keuka.events.text_values import DOUBLE, TIMESTAMP, ZONED, Csv, convert, decode, nouns_of, reasons_for
 from keuka.events.time_formats import similar_formats
 
 REJECT = 'to go on without such rows, reject them: `on_bad_row="reject"`'
@@ -298,15 +298,13 @@ def _remedies(file: File, column: str, value: str) -> tuple[str, ...]:
 
 def doubtful(file: File, doubt: Doubt) -> DataError:
     """Texts in a column that is nearly all of another type."""
-    kind = {"an integer": "integers", "a number": "numbers", "a truth value": "truth values", "a date": "dates"}
-    others = kind.get(noun_of(doubt.arrow), "times")
     if doubt.n_odd == 1:
         count = f"it is the only one of {doubt.n_values:,} values that were looked at"
     else:
         count = f"{doubt.n_odd:,} of {doubt.n_values:,} values that were looked at are odd"
     return data_error(
         "K536",
-        f"`{doubt.value}` stands in column `{doubt.column}` among {others}: {count}",
+        f"`{doubt.value}` stands in column `{doubt.column}` among {nouns_of(doubt.arrow)}: {count}",
         *_remedies(file, doubt.column, doubt.value),
         where=file.where(column=doubt.column, line=line_of(file, doubt.row)),
     )

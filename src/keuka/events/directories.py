@@ -18,7 +18,7 @@ import pyarrow as pa
 from keuka.diagnostics import similar
 from keuka.errors import data_error
 from keuka.events.columns import Int64Array
-from keuka.events.files import Broken, Chunk, Originals, cannot_open, check_regular, format_of, is_possible, place
+from keuka.events.files import Chunk, Originals, cannot_open, check_regular, format_of, is_possible, place
 from keuka.events.text_values import convert
 
 NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -37,7 +37,6 @@ class FoundFiles:
 class Partition:
     """A column whose value the directory of a file says."""
 
-    arrow: pa.DataType
     texts: tuple[str | None, ...]  # one for each file
     values: pa.Array
 
@@ -151,10 +150,9 @@ def partition_columns(found: FoundFiles, declared: pa.Schema | None) -> dict[str
             types: tuple[pa.DataType, ...] = (declared.field(name).type,)
         else:
             types = TYPES if given.null_count < len(given) else ()
-        converted = [(arrow, convert(given, arrow)) for arrow in types]
-        fitting = [(arrow, each.values) for arrow, each in converted if not any(each.bad.to_pylist())]
-        arrow, values = fitting[0] if fitting else (pa.string(), given)
-        columns[name] = Partition(arrow, texts, values)
+        converted = [convert(given, arrow) for arrow in types]
+        fitting = [each.values for each in converted if not any(each.bad.to_pylist())]
+        columns[name] = Partition(texts, fitting[0] if fitting else given)
     return columns
 
 
@@ -174,15 +172,12 @@ def add_partitions_apart(
     """The same for rows whose bad ones are wanted apart."""
     if not partitions:
         return chunk
-    shown = {name: Partition(pa.string(), p.texts, pa.array(p.texts, pa.string())) if as_text else p for name, p in partitions.items()}
+    shown = {name: Partition(p.texts, pa.array(p.texts, pa.string())) if as_text else p for name, p in partitions.items()}
 
     def originals(indices: Int64Array) -> Originals:
         found = chunk.originals(indices)
         return replace(found, columns=add_partitions(found.columns, shown, file_idx, all_columns))
 
-    broken = tuple([_with_values(each, {name: p.texts[file_idx] for name, p in partitions.items()}) for each in chunk.broken])
+    said = {name: p.texts[file_idx] for name, p in partitions.items()}
+    broken = tuple([replace(each, values={**each.values, **said}) for each in chunk.broken])
     return replace(chunk, values=add_partitions(chunk.values, partitions, file_idx, columns), originals=originals, broken=broken)
-
-
-def _with_values(broken: Broken, values: Mapping[str, str | None]) -> Broken:
-    return replace(broken, values={**broken.values, **values})

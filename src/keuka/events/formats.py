@@ -47,17 +47,13 @@ def open_file(
 
 def read_file(file: File, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The file's rows, never more than a few batches of them in memory. The columns are in the order asked for."""
-    batches = FORMATS[file.format][1](file, list(columns))
     n_rows = 0
-    while True:
-        try:
-            batch = next(batches, None)
-        except UNREADABLE as error:
-            raise _unreadable(file, n_rows, error) from error
-        if batch is None:
-            return
-        yield batch.select(list(columns))
-        n_rows += batch.num_rows
+    try:
+        for batch in FORMATS[file.format][1](file, list(columns)):
+            yield batch.select(list(columns))
+            n_rows += batch.num_rows
+    except UNREADABLE as error:
+        raise _unreadable(file, n_rows, error) from error
 
 
 def read_chunks(file: File, columns: Sequence[str]) -> Iterator[Chunk]:

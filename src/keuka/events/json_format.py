@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 import math
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -65,23 +67,12 @@ def _usable_lines(lines: bytes) -> list[bytes]:
 
 def _typed_lines(lines: bytes) -> tuple[bytes, list[str]]:
     """The lines without values that have no common type, such as lists of texts and numbers, and the columns that these stand in."""
-    try:
-        _json_table(lines.removeprefix(BYTE_ORDER_MARK), None)
+    if _can_parse(lines.removeprefix(BYTE_ORDER_MARK), None):
         return lines, []
-    except pa.ArrowInvalid:
-        pass
     rows = lines.split(b"\n")
     names = list(dict.fromkeys([name for line in rows for name in _object(line) or ()]))
-    untyped = [name for name in names if not _has_type(rows, name)]
+    untyped = [name for name in names if not _can_parse(b"\n".join([_rewritten(line, [name]) for line in rows]), None)]
     return b"\n".join([_rewritten(line, [name for name in names if name not in untyped]) for line in rows]), untyped
-
-
-def _has_type(lines: Sequence[bytes], column: str) -> bool:
-    try:
-        _json_table(b"\n".join([_rewritten(line, [column]) for line in lines]), None)
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 class _Number(str):
@@ -128,15 +119,7 @@ def _written(value: object) -> str:
 
 def _text(value: object) -> str | None:
     """A value as it stands in the table of rejected rows."""
-    return value if value is None or isinstance(value, str) else json.dumps(_plain(value))
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, list):
-        return [_plain(one) for one in value]
-    if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
-    return json.loads(value) if isinstance(value, _Number) else value
+    return value if value is None or isinstance(value, str) else json.dumps(json.loads(_written(value)))
 
 
 def _time_or_text(column: pa.ChunkedArray) -> pa.DataType:
@@ -230,37 +213,31 @@ def _json_table(lines: bytes, schema: pa.Schema | None) -> pa.Table:
     return pa.json.read_json(in_memory(lines), pa.json.ReadOptions(block_size=len(lines) + 1), options)
 
 
+def _can_parse(lines: bytes, schema: pa.Schema | None) -> bool:
+    try:
+        _json_table(lines, schema)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
 def _json_error(file: File, block: bytes, schema: pa.Schema | None, n_rows: int, error: pa.ArrowInvalid) -> DataError:
     """Finds the first line that does not fit: the shortest beginning of the block that cannot be parsed ends with it."""
     lines = [line for line in block.split(b"\n") if line.strip()]
-    good, bad = 0, len(lines)
-    while bad - good > 1:
-        middle = (good + bad) // 2
-        try:
-            _json_table(b"\n".join(lines[:middle]), schema)
-            good = middle
-        except pa.ArrowInvalid:
-            bad = middle
+    good = bisect_left(range(1, len(lines)), True, key=lambda n: not _can_parse(b"\n".join(lines[:n]), schema))
     where = file.where(n_rows + good)
     try:
         table = _json_table(lines[good], None)
     except pa.ArrowInvalid:
         cut = good == len(lines) - 1 and not block.endswith(b"\n") and lines[good].lstrip().startswith(b"{")
         return _not_json(where, "the file ends in the middle of a line" if cut else "a line is not a JSON object")
-    wrong = next((f for f in schema or () if f.name in table.column_names and _json_misfits(lines[good], f)), None)
+    read = [f for f in schema or () if f.name in table.column_names]
+    wrong = next((f for f in read if not _can_parse(lines[good], pa.schema([f]))), None)
     if wrong is None:
         reason = str(error).split(" in row ")[0]
         problem = "a line does not have the types of the lines before it"
         return data_error("K509", problem, f"the reader says: {reason}", REJECT, where=where)
     return misfit(file, where, wrong.name, str(table[wrong.name][0].as_py()))
-
-
-def _json_misfits(line: bytes, field: pa.Field) -> bool:
-    try:
-        _json_table(line, pa.schema([field]))
-    except pa.ArrowInvalid:
-        return True
-    return False
 
 
 # ---- bad rows apart
@@ -280,25 +257,21 @@ def json_chunks(file: File, columns: list[str]) -> Iterator[Chunk]:
                 chunk = _sifted(file, columns, schema, block, n_rows, n_lines)
             else:
                 rows = np.arange(n_rows, n_rows + table.num_rows)
-                chunk = _chunk(file, columns, table, rows, _Lines(block, n_lines), ())
+                chunk = _chunk(file, columns, table, rows, partial(_lines, block, n_lines), ())
             yield chunk
             n_rows += len(chunk.rows) + len(chunk.broken)
             n_lines += block.count(b"\n")
 
 
-class _Lines:
-    """The lines of a block that are not blank. They are looked for only if one is wanted."""
-
-    def __init__(self, block: bytes, n_before: int) -> None:
-        self.block = block
-        self.n_before = n_before
-
-    def all(self) -> list[tuple[int, bytes]]:
-        """Each with its number in the file, from 1."""
-        return [(self.n_before + i, line) for i, line in enumerate(self.block.split(b"\n"), 1) if line.strip()]
+Lines = Callable[[], list[tuple[int, bytes]]]  # looked for only if one is wanted
 
 
-def _chunk(file: File, columns: list[str], table: pa.Table, rows: Int64Array, lines: _Lines, broken: tuple[Broken, ...]) -> Chunk:
+def _lines(block: bytes, n_before: int) -> list[tuple[int, bytes]]:
+    """Those that are not blank, each with its number in the file, from 1."""
+    return [(n_before + i, line) for i, line in enumerate(block.split(b"\n"), 1) if line.strip()]
+
+
+def _chunk(file: File, columns: list[str], table: pa.Table, rows: Int64Array, lines: Lines, broken: tuple[Broken, ...]) -> Chunk:
     arrays, reasons = [], None
     for name in columns:
         column = table[name].combine_chunks()
@@ -311,7 +284,7 @@ def _chunk(file: File, columns: list[str], table: pa.Table, rows: Int64Array, li
 
     def originals(indices: Int64Array) -> Originals:
         first = int(min([*rows[:1], *[each.row for each in broken[:1]]]))
-        every = lines.all()
+        every = lines()
         chosen = [every[int(rows[i]) - first] for i in indices]
         objects = [_object(line) or {} for _, line in chosen]
         texts = [pa.array([_text(found.get(name)) for found in objects], pa.string()) for name in file.schema.names]
@@ -322,8 +295,7 @@ def _chunk(file: File, columns: list[str], table: pa.Table, rows: Int64Array, li
 
 def _sifted(file: File, columns: list[str], schema: pa.Schema, block: bytes, n_rows: int, n_lines: int) -> Chunk:
     """A block with lines that cannot be parsed: they are found by halves."""
-    lines = _Lines(block, n_lines)
-    every = lines.all()
+    every = _lines(block, n_lines)
     good: list[int] = []
 
     def sift(begin: int, end: int) -> None:
@@ -344,20 +316,20 @@ def _sifted(file: File, columns: list[str], schema: pa.Schema, block: bytes, n_r
     is_bad[good] = False
     broken = tuple([_broken(file, schema, n_rows + int(i), *every[i]) for i in np.flatnonzero(is_bad)])
     table = _json_table(b"\n".join([every[i][1] for i in good]), schema) if good else schema.empty_table()
-    return _chunk(file, columns, table, n_rows + np.array(good, dtype=np.int64), lines, broken)
+    rows = n_rows + np.array(good, dtype=np.int64)
+    return _chunk(file, columns, table, rows, partial(_lines, block, n_lines), broken)
 
 
 def _fit(lines: Sequence[tuple[int, bytes]], schema: pa.Schema) -> bool:
     # Arrow's reader crashes at lines that are no objects, and does not look whether text is UTF-8.
     if not all(line.lstrip().startswith(b"{") for _, line in lines):
         return False
+    together = b"\n".join([line for _, line in lines])
     try:
-        for _, line in lines:
-            line.decode()
-        _json_table(b"\n".join([line for _, line in lines]), schema)
-    except (pa.ArrowInvalid, UnicodeDecodeError):
+        together.decode()
+    except UnicodeDecodeError:
         return False
-    return True
+    return _can_parse(together, schema)
 
 
 def _broken(file: File, schema: pa.Schema, row: int, line: int, text: bytes) -> Broken:
@@ -366,7 +338,7 @@ def _broken(file: File, schema: pa.Schema, row: int, line: int, text: bytes) -> 
     if found is None:
         return Broken(row, line, NOT_AN_OBJECT, shown)
     for field in schema:
-        if found.get(field.name) is not None and _json_misfits(_rewritten(text, [field.name]), field):
+        if found.get(field.name) is not None and not _can_parse(_rewritten(text, [field.name]), pa.schema([field])):
             value = _text(found[field.name])
             before, after = reason_parts(field.name, file.schema.field(field.name).type)
             return Broken(row, line, f"{before}{value}{after}", None, {name: _text(value) for name, value in found.items()})

@@ -8,6 +8,7 @@ objects bring what is needed along.
 from __future__ import annotations
 
 import sys
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -189,7 +190,7 @@ def _column(name: str, column: str, values: list[Any], from_pandas: bool) -> pa.
         code, problem = "K514", "the integer does not fit 64 bits" if row is None else f"{values[row]} does not fit a signed 64-bit integer"
         raise data_error(code, problem, "convert the column to text or to doubles", where=place(name, None, row, column)) from None
     except (pa.ArrowException, TypeError, ValueError) as error:
-        row = _first_misfit(values, from_pandas)
+        row = bisect_left(range(1, len(values)), True, key=lambda n: _cannot_convert(values[:n], from_pandas))
         before = next((type(v).__name__ for v in values if v is not None), "")
         problem = f"the column holds a `{type(values[row]).__name__}` after values of the kind `{before}`"
         if type(values[row]).__name__ == before:
@@ -197,13 +198,9 @@ def _column(name: str, column: str, values: list[Any], from_pandas: bool) -> pa.
         raise data_error("K512", problem, "convert the column to one type", where=place(name, None, row, column)) from error
 
 
-def _first_misfit(values: list[Any], from_pandas: bool) -> int:
-    good, bad = 0, len(values)
-    while bad - good > 1:
-        middle = (good + bad) // 2
-        try:
-            pa.array(values[:middle], from_pandas=from_pandas)
-            good = middle
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            bad = middle
-    return good
+def _cannot_convert(values: list[Any], from_pandas: bool) -> bool:
+    try:
+        pa.array(values, from_pandas=from_pandas)
+    except FAILURES:
+        return True
+    return False

@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from itertools import pairwise
+from operator import add
 
 import numpy as np
 import numpy.typing as npt
@@ -51,12 +52,7 @@ class Counts:
         return self.n_without_time + self.n_reversed + self.n_unreadable
 
     def __add__(self, other: Counts) -> Counts:
-        return Counts(
-            self.n_read + other.n_read,
-            self.n_without_time + other.n_without_time,
-            self.n_reversed + other.n_reversed,
-            self.n_unreadable + other.n_unreadable,
-        )
+        return Counts(*map(add, astuple(self), astuple(other)))
 
 
 def refused(counts: Mapping[str, Counts]) -> DataError | None:

@@ -243,7 +243,8 @@ def _of_files(name: str, found: FoundFiles, declared: Declared) -> Data:
         n_rows = n_rows * sum(os.path.getsize(p) for p in paths) // os.path.getsize(first.path)
     own = _with_declared(first)
     partitions = partition_columns(found, declared.schema)
-    schema = pa.schema([*[f for f in own if f.name not in partitions], *[(n, c.arrow) for n, c in partitions.items()]])
+    said = [(column, partition.values.type) for column, partition in partitions.items()]
+    schema = pa.schema([*[f for f in own if f.name not in partitions], *said])
 
     def opened(columns: Sequence[str]) -> Iterator[tuple[int, File, list[str]]]:
         """Each file, and what is to be read of it: at least one column, to know how many rows there are."""

@@ -14,6 +14,7 @@ from functools import cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from keuka.events.columns import is_text
 from keuka.events.time_formats import parse_format, to_iso
 
 # ---- patterns; each is for a whole text
@@ -80,15 +81,23 @@ class Converted:
 def convert(texts: pa.Array, arrow: pa.DataType, options: Csv = DEFAULT) -> Converted:
     """The values of texts. For times in `options.time_format` that is the only form; others are in ISO form."""
     texts = drop_null_texts(texts, options)
-    if pa.types.is_string(arrow) or pa.types.is_large_string(arrow):
-        return Converted(texts.cast(arrow), _none(texts))
+    values = _values(texts, arrow, options)
+    return Converted(values, pc.and_(pc.is_valid(texts), pc.is_null(values)))
+
+
+def _values(texts: pa.Array, arrow: pa.DataType, options: Csv) -> pa.Array:
+    if is_text(arrow):
+        return texts.cast(arrow)
     if pa.types.is_boolean(arrow):
-        return _truth_values(texts)
+        is_true = pc.is_in(texts, pa.array(TRUE, texts.type))
+        known = pc.or_(is_true, pc.is_in(texts, pa.array(FALSE, texts.type)))
+        return pc.if_else(known, is_true, pa.scalar(None, pa.bool_()))
     if pa.types.is_timestamp(arrow):
-        return _times(texts, arrow, options)
+        iso = texts if options.time_format is None else to_iso(texts, parse_format(options.time_format))
+        return _instants(iso, arrow, options.zone)
     if pa.types.is_integer(arrow) or pa.types.is_floating(arrow) or pa.types.is_decimal(arrow) or pa.types.is_date(arrow):
-        return cast_texts(pc.ascii_trim(texts, " \t"), arrow)
-    return cast_texts(texts, arrow)
+        return _cast_texts(pc.ascii_trim(texts, " \t"), arrow)
+    return _cast_texts(texts, arrow)
 
 
 def drop_null_texts(texts: pa.Array, options: Csv) -> pa.Array:
@@ -98,31 +107,16 @@ def drop_null_texts(texts: pa.Array, options: Csv) -> pa.Array:
     return pc.if_else(pc.is_in(texts, pa.array(options.nulls, texts.type)), pa.scalar(None, texts.type), texts)
 
 
-def cast_texts(texts: pa.Array, arrow: pa.DataType) -> Converted:
+def _cast_texts(texts: pa.Array, arrow: pa.DataType) -> pa.Array:
     """What Arrow makes of each text; the bad ones are found by their pattern, and the rest (too large) by halves."""
     try:
-        return Converted(texts.cast(arrow), _none(texts))
+        return texts.cast(arrow)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         pass
-    pattern = pattern_of(arrow)
-    fitting = pc.fill_null(pc.match_substring_regex(texts, pattern), True) if pattern else _all(texts)
-    values = cast_by_halves(pc.if_else(fitting, texts, pa.scalar(None, texts.type)), arrow)
-    return Converted(values, pc.and_(pc.is_valid(texts), pc.is_null(values)))
-
-
-def pattern_of(arrow: pa.DataType) -> str | None:
-    """The form of texts that are values of a type; None if Arrow alone knows."""
-    if pa.types.is_integer(arrow):
-        return INTEGER
-    if pa.types.is_floating(arrow):
-        return DOUBLE
-    if pa.types.is_boolean(arrow):
-        return BOOLEAN
-    if pa.types.is_date(arrow):
-        return DATE
-    if pa.types.is_timestamp(arrow):
-        return TIMESTAMP if arrow.tz is None else ZONED
-    return None
+    pattern = ZONED if pa.types.is_timestamp(arrow) and arrow.tz is not None else _kind_of(arrow)[0]
+    if pattern is not None:
+        texts = pc.if_else(pc.match_substring_regex(texts, pattern), texts, pa.scalar(None, texts.type))
+    return cast_by_halves(texts, arrow)
 
 
 def cast_by_halves(column: pa.Array, arrow: pa.DataType, cast: Callable[[pa.Array, pa.DataType], pa.Array] = pc.cast) -> pa.Array:
@@ -138,63 +132,53 @@ def cast_by_halves(column: pa.Array, arrow: pa.DataType, cast: Callable[[pa.Arra
     return pa.concat_arrays([cast_by_halves(column[:middle], arrow, cast), cast_by_halves(column[middle:], arrow, cast)])
 
 
-def _truth_values(texts: pa.Array) -> Converted:
-    is_true = pc.is_in(texts, pa.array(TRUE, texts.type))
-    known = pc.or_(is_true, pc.is_in(texts, pa.array(FALSE, texts.type)))
-    return Converted(pc.if_else(known, is_true, pa.scalar(None, pa.bool_())), pc.and_(pc.is_valid(texts), pc.invert(known)))
-
-
-def _times(texts: pa.Array, arrow: pa.DataType, options: Csv) -> Converted:
-    """Times in ISO form or in the declared one. For a type with a zone, a time without one is in the zone of the options."""
-    given = texts
-    if options.time_format is not None:
-        texts = to_iso(texts, parse_format(options.time_format))
-    converted = cast_texts(texts, arrow) if arrow.tz is None else _instants(texts, arrow, options.zone)
-    return Converted(converted.values, pc.and_(pc.is_valid(given), pc.is_null(converted.values)))
-
-
-def _instants(texts: pa.Array, arrow: pa.DataType, zone: str | None) -> Converted:
-    if zone is None:
-        return cast_texts(texts, arrow)
+def _instants(texts: pa.Array, arrow: pa.DataType, zone: str | None) -> pa.Array:
+    """Times in ISO form. For a type with a zone, a time without one is in the zone of the options."""
+    if arrow.tz is None or zone is None:
+        return _cast_texts(texts, arrow)
     without_zone = pa.timestamp(arrow.unit)
     try:
-        return in_zone(texts.cast(without_zone), arrow, zone)  # none has a zone
+        return _in_zone(texts.cast(without_zone), arrow, zone)  # none has a zone
     except pa.ArrowInvalid:
         pass
     zoned = pc.fill_null(pc.match_substring_regex(texts, ZONED), False)
     nothing = pa.scalar(None, texts.type)
-    instants = cast_texts(pc.if_else(zoned, texts, nothing), arrow).values
-    local = in_zone(cast_texts(pc.if_else(zoned, nothing, texts), without_zone).values, arrow, zone).values
-    values = pc.coalesce(instants, local)
-    return Converted(values, pc.and_(pc.is_valid(texts), pc.is_null(values)))
+    instants = _cast_texts(pc.if_else(zoned, texts, nothing), arrow)
+    return pc.coalesce(instants, _in_zone(_cast_texts(pc.if_else(zoned, nothing, texts), without_zone), arrow, zone))
 
 
-def in_zone(local: pa.Array, arrow: pa.DataType, zone: str) -> Converted:
+def _in_zone(local: pa.Array, arrow: pa.DataType, zone: str) -> pa.Array:
     """The instants of local times: of two the earlier; a time that the clocks of the zone skip is bad."""
     if zone == "UTC":
-        return Converted(local.cast(arrow), _none(local))
+        return local.cast(arrow)
     early = pc.assume_timezone(local, zone, ambiguous="earliest", nonexistent="earliest").cast(arrow)
     late = pc.assume_timezone(local, zone, ambiguous="earliest", nonexistent="latest").cast(arrow)
-    skipped = pc.fill_null(pc.not_equal(early, late), False)
-    return Converted(pc.if_else(skipped, pa.scalar(None, arrow), early), skipped)
+    return pc.if_else(pc.equal(early, late), early, pa.scalar(None, arrow))
 
 
-def noun_of(arrow: pa.DataType) -> str:
-    """What a value of a type is called in messages."""
-    if pa.types.is_integer(arrow):
-        return "an integer"
-    if pa.types.is_floating(arrow):
-        return "a number"
-    if pa.types.is_boolean(arrow):
-        return "a truth value"
-    if pa.types.is_date(arrow):
-        return "a date"
-    return "a time" if pa.types.is_timestamp(arrow) else f"a {arrow}"
+# The form of texts that are values of a type (without a zone), and what one of them and several are called in messages.
+KINDS = (
+    (pa.types.is_integer, (INTEGER, "an integer", "integers")),
+    (pa.types.is_floating, (DOUBLE, "a number", "numbers")),
+    (pa.types.is_boolean, (BOOLEAN, "a truth value", "truth values")),
+    (pa.types.is_date, (DATE, "a date", "dates")),
+    (pa.types.is_timestamp, (TIMESTAMP, "a time", "times")),
+)
+
+
+def _kind_of(arrow: pa.DataType) -> tuple[str | None, str, str]:
+    """No pattern: Arrow alone knows the form."""
+    return next((kind for is_of_kind, kind in KINDS if is_of_kind(arrow)), (None, f"a {arrow}", "times"))
+
+
+def nouns_of(arrow: pa.DataType) -> str:
+    """What values of a type are called in messages."""
+    return _kind_of(arrow)[2]
 
 
 def reason_parts(column: str, arrow: pa.DataType) -> tuple[str, str]:
     """Why a row is rejected, before and after the text that is no value of the column."""
-    return f"`{column}` is `", f"`, not {noun_of(arrow)}"
+    return f"`{column}` is `", f"`, not {_kind_of(arrow)[1]}"
 
 
 def decode(column: pa.Array) -> pa.Array:
@@ -292,11 +276,3 @@ def is_zone(name: str) -> bool:
     except (pa.ArrowInvalid, UnicodeEncodeError):
         return False
     return True
-
-
-def _none(texts: pa.Array) -> pa.BooleanArray:
-    return pc.and_(pc.is_null(texts), pc.is_valid(texts))
-
-
-def _all(texts: pa.Array) -> pa.BooleanArray:
-    return pc.invert(_none(texts))
