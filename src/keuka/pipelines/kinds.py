@@ -16,6 +16,21 @@ from keuka.run.limits import memory_bytes
 Kind = tuple[str, Callable[[Any], Any]]
 
 
+def _only(fits: Callable[[Any], bool], becomes: Callable[[Any], Any] = lambda value: value) -> Callable[[Any], Any]:
+    """Takes the values that fit, and refuses others."""
+
+    def convert(value: Any) -> Any:
+        if not fits(value):
+            raise ValueError
+        return becomes(value)
+
+    return convert
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def _a_text(value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError
@@ -38,13 +53,7 @@ def _time(value: Any) -> str | tuple[str, str]:
 
 
 def _lateness(value: Any) -> str | int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else _a_text(value)
-
-
-def _count(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ValueError
-    return value
+    return value if _is_whole(value) else _a_text(value)
 
 
 def _memory(value: Any) -> str | int:
@@ -53,12 +62,6 @@ def _memory(value: Any) -> str | int:
     except DataError:
         raise ValueError from None
     return str(value) if isinstance(value, str) else int(value)
-
-
-def _seconds(value: Any) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < math.inf:
-        raise ValueError
-    return value
 
 
 def _options(value: Any) -> dict[str, str]:
@@ -83,22 +86,11 @@ def _csv(value: Any) -> Any:
     return value if isinstance(value, Csv) else dict(value)
 
 
-def _on_bad_row(value: Any) -> str:
-    if value not in ON_BAD_ROW:
-        raise ValueError
-    return str(value)
-
-
-def _table(value: Any) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        raise ValueError
-    return dict(value)
-
-
 TEXT: Kind = ("text", _a_text)
 PATH: Kind = ("text", _a_path)
 PATHS: Kind = ("a text or a list of texts", _paths)
 OPTIONS: Kind = ("a table of texts, numbers and booleans", _options)
+COUNT: Kind = ("a whole number from 1 on", _only(lambda value: _is_whole(value) and value >= 1))
 
 INPUT: dict[str, Kind] = {
     "format": TEXT,
@@ -112,19 +104,19 @@ INPUT: dict[str, Kind] = {
     "id": TEXT,
     "type_column": TEXT,
     "csv": ("a table of options such as `separator`", _csv),
-    "on_bad_row": ('"error" or "reject"', _on_bad_row),
+    "on_bad_row": ('"error" or "reject"', _only(lambda value: value in ON_BAD_ROW, str)),
 }
 QUERIES: dict[str, Kind] = {
     "text": TEXT,
     "file": PATH,
     "files": PATHS,
     "language": TEXT,
-    "params": ("a table of values by name", _table),
+    "params": ("a table of values by name", _only(lambda value: isinstance(value, Mapping), dict)),
 }
 SINK: dict[str, Kind] = {"format": TEXT, "of": TEXT, "path": PATH, "mode": TEXT, "options": OPTIONS}
-SPARK: dict[str, Kind] = {"master": TEXT, "conf": OPTIONS, "shards": ("a whole number from 1 on", _count)}
+SPARK: dict[str, Kind] = {"master": TEXT, "conf": OPTIONS, "shards": COUNT}
 LIMITS: dict[str, Kind] = {
     "memory": ('an amount such as "4 GB", or a whole number of bytes', _memory),
-    "seconds": ("a number above 0", _seconds),
-    "matches": ("a whole number from 1 on", _count),
+    "seconds": ("a number above 0", _only(lambda n: (_is_whole(n) or isinstance(n, float)) and 0 < n < math.inf)),
+    "matches": COUNT,
 }

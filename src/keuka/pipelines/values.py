@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -28,20 +28,25 @@ SUFFIX_OF = {"parquet": ".parquet", "csv": ".csv", "json": ".json", "arrow": ".a
 MODES = ("error", "overwrite", "append")
 
 
-def _convert(part: Input | Queries | Sink | SparkSettings, kinds: Mapping[str, Kind]) -> None:
+@dataclass(frozen=True)
+class _Part:
     """Fields may be given as Python has them: a Path for a path, a list for a tuple, True for an option "true"."""
-    for known in fields(part):
-        what, converted = kinds[known.name]
-        value = getattr(part, known.name)
-        try:
-            object.__setattr__(part, known.name, None if value is known.default is None else converted(value))
-        except ValueError:
-            message = f"`{known.name}` of {type(part).__name__} must be {what}, not {type(value).__name__}"
-            raise PipelineError(Diagnostic("K603", message)) from None
+
+    _kinds: ClassVar[Mapping[str, Kind]]
+
+    def __post_init__(self) -> None:
+        for known in fields(self):
+            what, converted = self._kinds[known.name]
+            value = getattr(self, known.name)
+            try:
+                object.__setattr__(self, known.name, None if value is known.default is None else converted(value))
+            except ValueError:
+                message = f"`{known.name}` of {type(self).__name__} must be {what}, not {type(value).__name__}"
+                raise PipelineError(Diagnostic("K603", message)) from None
 
 
 @dataclass(frozen=True)
-class Input:
+class Input(_Part):
     """Where the events of a stream come from, and what must be said about them.
 
     format: "parquet", "csv", "json", "arrow" (without Spark only), or any format that Spark can read.
@@ -63,9 +68,7 @@ class Input:
     type_column: str | None = None
     csv: Csv | None = None
     on_bad_row: str | None = None
-
-    def __post_init__(self) -> None:
-        _convert(self, INPUT)
+    _kinds = INPUT
 
     @property
     def all_paths(self) -> tuple[str, ...]:
@@ -73,7 +76,7 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Queries:
+class Queries(_Part):
     """Queries as a text, as a file or directory, or as files that fit patterns; and the values of their parameters."""
 
     text: str | None = None
@@ -81,13 +84,11 @@ class Queries:
     files: tuple[str, ...] = ()
     language: str | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        _convert(self, QUERIES)
+    _kinds = QUERIES
 
 
 @dataclass(frozen=True)
-class Sink:
+class Sink(_Part):
     """Where matches go. `of` is the name of an output (the last query's if None), "rejected", "late" or "metrics"."""
 
     format: str
@@ -95,21 +96,17 @@ class Sink:
     path: str | None = None
     mode: str = "error"
     options: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        _convert(self, SINK)
+    _kinds = SINK
 
 
 @dataclass(frozen=True)
-class SparkSettings:
+class SparkSettings(_Part):
     """How Spark is started, and into how many shards events are divided."""
 
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
     shards: int | None = None
-
-    def __post_init__(self) -> None:
-        _convert(self, SPARK)
+    _kinds = SPARK
 
 
 @dataclass(frozen=True)
