@@ -21,9 +21,8 @@ SIDE_OUTPUTS = (REJECTED, LATE, METRICS)
 CONSOLE = "console"
 N_SHOWN = 20  # rows of a console sink
 
-# Formats that are read and written without Spark too, as `events/files.py` calls them, and the suffix of files that are written.
+# Formats that are read and written without Spark too, as `events/files.py` calls them; files have them as suffixes.
 FILE_FORMATS = {"parquet": "Parquet", "csv": "CSV", "json": "JSON", "arrow": "Arrow IPC"}
-SUFFIX_OF = {"parquet": ".parquet", "csv": ".csv", "json": ".json", "arrow": ".arrow"}
 
 MODES = ("error", "overwrite", "append")
 
