@@ -5,15 +5,19 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from keuka.errors import DataError
-from keuka.events.declarations import ON_BAD_ROW
+from keuka.events import declarations
 from keuka.events.text_values import Csv
 from keuka.run.limits import memory_bytes
 
-# What a field holds, in words, and the value it becomes; a ValueError if it is of another kind.
-Kind = tuple[str, Callable[[Any], Any]]
+
+class Kind(TypedDict):
+    """What a field holds, in words, and the value it becomes; a ValueError if it is of another kind."""
+
+    what: str
+    convert: Callable[[Any], Any]
 
 
 def _only(fits: Callable[[Any], bool], becomes: Callable[[Any], Any] = lambda value: value) -> Callable[[Any], Any]:
@@ -29,6 +33,10 @@ def _only(fits: Callable[[Any], bool], becomes: Callable[[Any], Any] = lambda va
 
 def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_duration(value: Any) -> bool:
+    return (_is_whole(value) or isinstance(value, float)) and 0 < value < math.inf
 
 
 def _a_text(value: Any) -> str:
@@ -86,37 +94,18 @@ def _csv(value: Any) -> Any:
     return value if isinstance(value, Csv) else dict(value)
 
 
-TEXT: Kind = ("text", _a_text)
-PATH: Kind = ("text", _a_path)
-PATHS: Kind = ("a text or a list of texts", _paths)
-OPTIONS: Kind = ("a table of texts, numbers and booleans", _options)
-COUNT: Kind = ("a whole number from 1 on", _only(lambda value: _is_whole(value) and value >= 1))
-
-INPUT: dict[str, Kind] = {
-    "format": TEXT,
-    "path": PATH,
-    "paths": PATHS,
-    "schema": TEXT,
-    "options": OPTIONS,
-    "time": ("a column, or a list of two columns [start, end]", _time),
-    "unit": TEXT,
-    "lateness": ('a text such as "5 s", or a whole number of ticks', _lateness),
-    "id": TEXT,
-    "type_column": TEXT,
-    "csv": ("a table of options such as `separator`", _csv),
-    "on_bad_row": ('"error" or "reject"', _only(lambda value: value in ON_BAD_ROW, str)),
-}
-QUERIES: dict[str, Kind] = {
-    "text": TEXT,
-    "file": PATH,
-    "files": PATHS,
-    "language": TEXT,
-    "params": ("a table of values by name", _only(lambda value: isinstance(value, Mapping), dict)),
-}
-SINK: dict[str, Kind] = {"format": TEXT, "of": TEXT, "path": PATH, "mode": TEXT, "options": OPTIONS}
-SPARK: dict[str, Kind] = {"master": TEXT, "conf": OPTIONS, "shards": COUNT}
-LIMITS: dict[str, Kind] = {
-    "memory": ('an amount such as "4 GB", or a whole number of bytes', _memory),
-    "seconds": ("a number above 0", _only(lambda n: (_is_whole(n) or isinstance(n, float)) and 0 < n < math.inf)),
+TEXT = Kind(what="text", convert=_a_text)
+PATH = Kind(what="text", convert=_a_path)
+PATHS = Kind(what="a text or a list of texts", convert=_paths)
+OPTIONS = Kind(what="a table of texts, numbers and booleans", convert=_options)
+COUNT = Kind(what="a whole number from 1 on", convert=_only(lambda value: _is_whole(value) and value >= 1))
+TIME = Kind(what="a column, or a list of two columns [start, end]", convert=_time)
+LATENESS = Kind(what='a text such as "5 s", or a whole number of ticks', convert=_lateness)
+CSV = Kind(what="a table of options such as `separator`", convert=_csv)
+ON_BAD_ROW = Kind(what='"error" or "reject"', convert=_only(lambda value: value in declarations.ON_BAD_ROW, str))
+PARAMS = Kind(what="a table of values by name", convert=_only(lambda value: isinstance(value, Mapping), dict))
+LIMITS = {
+    "memory": Kind(what='an amount such as "4 GB", or a whole number of bytes', convert=_memory),
+    "seconds": Kind(what="a number above 0", convert=_only(_is_duration)),
     "matches": COUNT,
 }

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar
+from typing import Any
 
 import pyarrow as pa
 
 from keuka.diagnostics import Diagnostic
 from keuka.errors import PipelineError
 from keuka.events.text_values import Csv
-from keuka.pipelines.kinds import INPUT, QUERIES, SINK, SPARK, Kind
+from keuka.pipelines.kinds import COUNT, CSV, LATENESS, ON_BAD_ROW, OPTIONS, PARAMS, PATH, PATHS, TEXT, TIME
 
 REJECTED, LATE, METRICS = "rejected", "late", "metrics"
 SIDE_OUTPUTS = (REJECTED, LATE, METRICS)
@@ -31,15 +31,14 @@ MODES = ("error", "overwrite", "append")
 class _Part:
     """Fields may be given as Python has them: a Path for a path, a list for a tuple, True for an option "true"."""
 
-    _kinds: ClassVar[Mapping[str, Kind]]
-
     def __post_init__(self) -> None:
         for known in fields(self):
-            what, converted = self._kinds[known.name]
             value = getattr(self, known.name)
             try:
-                object.__setattr__(self, known.name, None if value is known.default is None else converted(value))
+                converted = None if value is known.default is None else known.metadata["convert"](value)
+                object.__setattr__(self, known.name, converted)
             except ValueError:
+                what = known.metadata["what"]
                 message = f"`{known.name}` of {type(self).__name__} must be {what}, not {type(value).__name__}"
                 raise PipelineError(Diagnostic("K603", message)) from None
 
@@ -55,19 +54,18 @@ class Input(_Part):
     on_bad_row: "error", or "reject" to go on without rows that cannot be events.
     """
 
-    format: str
-    path: str | None = None
-    paths: tuple[str, ...] = ()
-    schema: str | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
-    time: str | tuple[str, str] | None = None
-    unit: str | None = None
-    lateness: str | int | None = None
-    id: str | None = None
-    type_column: str | None = None
-    csv: Csv | None = None
-    on_bad_row: str | None = None
-    _kinds = INPUT
+    format: str = field(metadata=TEXT)
+    path: str | None = field(default=None, metadata=PATH)
+    paths: tuple[str, ...] = field(default=(), metadata=PATHS)
+    schema: str | None = field(default=None, metadata=TEXT)
+    options: Mapping[str, str] = field(default_factory=dict, metadata=OPTIONS)
+    time: str | tuple[str, str] | None = field(default=None, metadata=TIME)
+    unit: str | None = field(default=None, metadata=TEXT)
+    lateness: str | int | None = field(default=None, metadata=LATENESS)
+    id: str | None = field(default=None, metadata=TEXT)
+    type_column: str | None = field(default=None, metadata=TEXT)
+    csv: Csv | None = field(default=None, metadata=CSV)
+    on_bad_row: str | None = field(default=None, metadata=ON_BAD_ROW)
 
     @property
     def all_paths(self) -> tuple[str, ...]:
@@ -78,34 +76,31 @@ class Input(_Part):
 class Queries(_Part):
     """Queries as a text, as a file or directory, or as files that fit patterns; and the values of their parameters."""
 
-    text: str | None = None
-    file: str | None = None
-    files: tuple[str, ...] = ()
-    language: str | None = None
-    params: Mapping[str, Any] = field(default_factory=dict)
-    _kinds = QUERIES
+    text: str | None = field(default=None, metadata=TEXT)
+    file: str | None = field(default=None, metadata=PATH)
+    files: tuple[str, ...] = field(default=(), metadata=PATHS)
+    language: str | None = field(default=None, metadata=TEXT)
+    params: Mapping[str, Any] = field(default_factory=dict, metadata=PARAMS)
 
 
 @dataclass(frozen=True)
 class Sink(_Part):
     """Where matches go. `of` is the name of an output (the last query's if None), "rejected", "late" or "metrics"."""
 
-    format: str
-    of: str | None = None
-    path: str | None = None
-    mode: str = "error"
-    options: Mapping[str, str] = field(default_factory=dict)
-    _kinds = SINK
+    format: str = field(metadata=TEXT)
+    of: str | None = field(default=None, metadata=TEXT)
+    path: str | None = field(default=None, metadata=PATH)
+    mode: str = field(default="error", metadata=TEXT)
+    options: Mapping[str, str] = field(default_factory=dict, metadata=OPTIONS)
 
 
 @dataclass(frozen=True)
 class SparkSettings(_Part):
     """How Spark is started, and into how many shards events are divided."""
 
-    master: str | None = None
-    conf: Mapping[str, str] = field(default_factory=dict)
-    shards: int | None = None
-    _kinds = SPARK
+    master: str | None = field(default=None, metadata=TEXT)
+    conf: Mapping[str, str] = field(default_factory=dict, metadata=OPTIONS)
+    shards: int | None = field(default=None, metadata=COUNT)
 
 
 @dataclass(frozen=True)
