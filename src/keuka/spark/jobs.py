@@ -82,12 +82,12 @@ def results(
     streams: Any,
     *,
     outputs: tuple[str, ...] | None,
-    contributors: bool,
-    shards: int | None,
-    options: Mapping[str, Any],
+    contributors: bool = False,
+    shards: int | None = None,
     schema: Schema | None = None,
     limits: Limits | None = None,
     rejected: list[DataFrame] | None = None,
+    **options: Any,
 ) -> Results:
     """The matches of the outputs (None: of all, (): of the last query's). Whatever is wrong is said before a job starts.
 
