@@ -25,7 +25,7 @@ from keuka.diagnostics import listing, similar
 from keuka.errors import EXPLANATIONS, DataError, KeukaError, PipelineError, QueryError, unexpected
 from keuka.pipeline_commands import EMBEDDED, check_pipeline, new, warn_on_standard_error
 from keuka.pipeline_commands import run as run_pipeline
-from keuka.terminal import EventCounter, as_keys, as_options, coloured, counted, first_matches, print_tables, sized
+from keuka.terminal import EventCounter, as_keys, as_options, complain, counted, print_columns, print_rows, sized
 
 if TYPE_CHECKING:
     from keuka.events.sources import Stream
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str]) -> int:
             raise
         known = error if isinstance(error, KeukaError) else unexpected(f"{type(error).__name__}: {error}")
         remedies = (as_keys if any(argument.endswith(PIPELINE) for argument in arguments) else as_options)(str(known))
-        click.echo(coloured(remedies), err=True, color=False if os.environ.get("NO_COLOR") else None)
+        complain(remedies)
         return 2 if isinstance(known, QueryError | PipelineError) else 3 if isinstance(known, DataError) else 70
     return 0
 
@@ -104,9 +104,12 @@ def takes_limits(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--max-seconds", "seconds", type=float, metavar="N", help="How long it may run."),
         click.option("--max-matches", "matches", type=int, metavar="N", help="How many matches there may be; more are an error."),
     )
-    for option in reversed(options):
-        command = option(command)
-    return command
+    return decorated(command, options)
+
+
+def decorated(command: Callable[..., None], options: Sequence[Callable[..., Any]]) -> Callable[..., None]:
+    """The command with options and arguments, which its help shows in this order."""
+    return functools.reduce(lambda made, option: option(made), reversed(options), command)
 
 
 def takes_query_and_data(command: Callable[..., None]) -> Callable[..., None]:
@@ -136,10 +139,7 @@ def takes_query_and_data(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--zone", metavar="ZONE", help="The zone of times in CSV files that are written without one; by default UTC."),
         click.option("--on-bad-row", type=click.Choice(["error", "reject"]), help="Stop at rows that cannot be events, or leave them out."),
     )
-    decorated: Callable[..., None] = with_arguments
-    for option in reversed(options):
-        decorated = option(decorated)
-    return decorated
+    return decorated(with_arguments, options)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
@@ -192,7 +192,7 @@ def match(
 
     DATA is the one stream the query reads; - is standard input (newline-delimited JSON, CSV or an Arrow stream).
     """
-    from keuka.events.sinks import write_batches
+    from keuka.events.sinks import python_rows, write_batches
     from keuka.run.embedded import run as run_tables
     from keuka.run.limits import Limits
 
@@ -214,15 +214,21 @@ def match(
     counter = EventCounter(prepared.opened, visible=sys.stderr.isatty() and not crowded)
     with keeping_rejected(prepared, rejected), counter as seen:
         batches = run_tables(prepared.tables, prepared.opened, on_progress=seen.count, limits=allowed)
+        counts = Counter[str]()
+        first = first_rows(batches, N_SHOWN if limit is None and out is None else limit, counts)
+        shown: dict[str, list[dict[str, object]]] = {name: [] for name in names}
         if out is None:
-            found = first_matches(batches, N_SHOWN if limit is None else limit)
+            for batch in first:
+                shown[batch.output] += python_rows(batch.rows)
         else:
             suffix = None if format is None else f".{format}"
-            counts = Counter[str]()
-            first = (batch.rows for batch in first_rows(batches, limit, counts))
-            n_written = write_batches(prepared.schema(names[0]), first, out, suffix)
+            n_written = write_batches(prepared.schema(names[0]), (batch.rows for batch in first), out, suffix)
     prepared.warn_of_types()
-    n_matches = print_tables(prepared, found) if out is None else counts[names[0]]
+    for name in names if out is None else ():
+        title = f"{name}: {counted(counts[name], 'match', 'matches')}" if len(names) > 1 else ""
+        remedy = "--limit shows more, --out writes all of them"
+        print_rows(title, prepared.schema(name), shown[name], counts[name], remedy)
+    n_matches = counts.total()
     seconds = time.perf_counter() - began
     held = f"at most {counted(seen.most_instances, 'partial match', 'partial matches')} held ({sized(seen.most_bytes)})"
     written = f" ({n_written:,} written: --limit)" if out is not None and n_written < n_matches else ""
@@ -272,11 +278,7 @@ def check(arguments: Arguments, embedded: bool) -> None:
         click.echo("The text is right. Give the data too, to check names and types against its columns.")
         return
     for columns in prepared.tables.outputs:
-        click.echo(f"gives       `{columns.name}`")
-        schema = prepared.schema(columns.name)
-        width = max(map(len, schema.names))
-        for field in schema:
-            click.echo(f"            {field.name:{width}}  {field.type}")
+        print_columns(columns.name, prepared.schema(columns.name))
 
 
 @cli.command()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from keuka.diagnostics import WARNING, hide_credentials, listing
-from keuka.terminal import RunBar, as_keys, coloured, counted, print_table
+from keuka.terminal import RunBar, as_keys, complain, counted, print_columns, print_rows
 
 if TYPE_CHECKING:
     from keuka.pipelines import Pipeline, Report
@@ -52,14 +51,12 @@ def run(file: str, master: str | None, embedded: bool) -> None:
 
 def show(report: Report) -> None:
     """What goes to the console."""
+    from keuka.events.sinks import python_rows
+
     for of, (rows, n_rows) in report.shown.items():
         many = ("match", "matches") if of in report.matches else ("row", "rows")
-        click.echo(f"{of}: {counted(n_rows, *many)}")
-        if rows.num_rows:
-            print_table(rows)
-        if n_rows > rows.num_rows:
-            click.echo(f"... and {n_rows - rows.num_rows:,} more; a sink with a path gets all of them")
-        click.echo()
+        shown = [row for batch in rows.to_batches() for row in python_rows(batch)]
+        print_rows(f"{of}: {counted(n_rows, *many)}", rows.schema, shown, n_rows, "a sink with a path gets all of them")
 
 
 def summary(report: Report) -> str:
@@ -83,8 +80,7 @@ class Warnings(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         message = self.reword(record.getMessage())
-        shown = message if message.startswith(f"{WARNING}[") else f"{WARNING}: {message}"
-        click.echo(coloured(shown), err=True, color=False if os.environ.get("NO_COLOR") else None)
+        complain(message if message.startswith(f"{WARNING}[") else f"{WARNING}: {message}")
 
 
 def warn_on_standard_error(reword: Callable[[str], str] = as_keys) -> None:
@@ -106,12 +102,8 @@ def check_pipeline(file: str, embedded: bool) -> None:
     outputs = pipeline.check(embedded=embedded)
     click.echo(f"reads       {listing(pipeline.streams)}")
     for name, schema in outputs.items():
-        click.echo(f"gives       `{name}`")
-        width = max(map(len, schema.names))
-        for field in schema:
-            click.echo(f"            {field.name:{width}}  {field.type}")
-    last = list(outputs)[-1]
-    for line in written(pipeline, last):
+        print_columns(name, schema)
+    for line in written(pipeline, list(outputs)[-1]):
         click.echo(f"writes      {line}")
 
 

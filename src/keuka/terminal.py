@@ -5,6 +5,7 @@ Used by the commands alone. Comes in: matches as batches, messages as text. Goes
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import time
@@ -20,13 +21,7 @@ if TYPE_CHECKING:
 
     from keuka.events.sources import OpenStream
     from keuka.pipelines import Progress as PipelineProgress
-    from keuka.query import Prepared
     from keuka.run.embedded import Progress as RunProgress
-    from keuka.run.results import MatchBatch
-
-# For each output its first matches and the number of all.
-FirstMatches = dict[str, tuple[list[dict[str, object]], int]]
-
 
 # Remedies are written for Python; on the command line they are options.
 _AS_OPTIONS = (
@@ -100,46 +95,33 @@ def coloured(message: str) -> str:
     return "\n".join(lines)
 
 
-def first_matches(batches: Iterable[MatchBatch], n_shown: int) -> FirstMatches:
-    """Takes all batches and keeps the first matches of each output."""
-    from keuka.events.sinks import python_rows
-
-    found: FirstMatches = {}
-    for batch in batches:
-        rows, n_rows = found.get(batch.output, ([], 0))
-        rows += python_rows(batch.rows.slice(0, n_shown - len(rows)))
-        found[batch.output] = rows, n_rows + batch.rows.num_rows
-    return found
+def complain(message: str) -> None:
+    """Shows an error or a warning."""
+    click.echo(coloured(message), err=True, color=False if os.environ.get("NO_COLOR") else None)
 
 
-def print_tables(prepared: Prepared, found: FirstMatches) -> int:
-    """Prints the first matches of every output and returns the number of all of them."""
-    several = len(prepared.tables.outputs) > 1
-    for columns in prepared.tables.outputs:
-        rows, n_rows = found.get(columns.name, ([], 0))
-        if several:
-            click.echo(f"{columns.name}: {counted(n_rows, 'match', 'matches')}")
-        if rows:
-            _print_rows(prepared.schema(columns.name), rows)
-        if n_rows > len(rows):
-            click.echo(f"... and {n_rows - len(rows):,} more; --limit shows more, --out writes all of them")
-        if several:
-            click.echo()
-    return sum(n_rows for _, n_rows in found.values())
+def print_columns(output: str, schema: pa.Schema) -> None:
+    """What a query gives."""
+    click.echo(f"gives       `{output}`")
+    width = max(map(len, schema.names))
+    for field in schema:
+        click.echo(f"            {field.name:{width}}  {field.type}")
 
 
-def print_table(table: pa.Table) -> None:
-    """All rows of a small table."""
-    from keuka.events.sinks import python_rows
+def print_rows(title: str, schema: pa.Schema, rows: Sequence[dict[str, object]], n_rows: int, remedy: str) -> None:
+    """The first rows of an output and, if there are more, how to see them. One of several outputs has a title."""
+    if title:
+        click.echo(title)
+    if rows:
+        from rich.console import Console
 
-    _print_rows(table.schema, [row for batch in table.to_batches() for row in python_rows(batch)])
-
-
-def _print_rows(schema: pa.Schema, rows: list[dict[str, object]]) -> None:
-    from rich.console import Console
-
-    # A terminal decides itself how wide a table may be; in a pipe or a file it is as wide as it needs to be.
-    Console(width=None if sys.stdout.isatty() else 10_000, highlight=False, markup=False).print(table_of(schema, rows))
+        # A terminal decides itself how wide a table may be; in a pipe or a file it is as wide as it needs to be.
+        width = None if sys.stdout.isatty() else 10_000
+        Console(width=width, highlight=False, markup=False).print(table_of(schema, rows))
+    if n_rows > len(rows):
+        click.echo(f"... and {n_rows - len(rows):,} more; {remedy}")
+    if title:
+        click.echo()
 
 
 def counted(n: int, one: str, many: str) -> str:
@@ -150,7 +132,7 @@ def sized(n_bytes: int) -> str:
     return f"{n_bytes / 1e6:,.1f} MB" if n_bytes >= 1e6 else f"{n_bytes / 1e3:,.0f} kB"
 
 
-def table_of(schema: pa.Schema, rows: list[dict[str, object]]) -> Table:
+def table_of(schema: pa.Schema, rows: Sequence[dict[str, object]]) -> Table:
     import pyarrow as pa
     from rich import box
     from rich.table import Table

@@ -10,7 +10,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -18,23 +17,13 @@ from keuka.errors import DataError
 from keuka.events.rejection import count, in_columns, refused, rejected_schema, row_schema
 from keuka.events.sinks import writing
 from keuka.pipelines.checking import Bound, described, files_of
-from keuka.pipelines.staging import Staging, make_directory, staging
-from keuka.pipelines.values import (
-    CONSOLE,
-    LATE,
-    METRICS,
-    METRICS_SCHEMA,
-    N_SHOWN,
-    REJECTED,
-    SUFFIX_OF,
-    Progress,
-    Report,
-    Sink,
-    metrics_table,
-)
+from keuka.pipelines.staging import make_directory, staging
+from keuka.pipelines.values import CONSOLE, LATE, METRICS, N_SHOWN, REJECTED, Progress, Report, metrics_table
 from keuka.query import Prepared, prepare
 from keuka.run.embedded import Progress as RunProgress
 from keuka.run.embedded import run as run_tables
+
+Write = Callable[[str, pa.RecordBatch], None]  # a batch to all sinks of an output
 
 
 @dataclass
@@ -61,14 +50,17 @@ def run(bound: Bound, on_progress: Callable[[Progress], None] | None) -> Report:
     rejections = prepared.rejections
     # Streams that reject rows are counted already.
     opened = tuple([stream if stream.rejects else rejections.watch(stream) for stream in prepared.opened])
-    with _sinks(bound, _schemas(prepared, bound)) as sinks:
-        schema = rejected_schema([row_schema(stream) for stream in prepared.opened])
+    schema = rejected_schema([row_schema(stream) for stream in prepared.opened])
+    schemas = {name: prepared.schema(name) for name in bound.outputs}
+    schemas |= {REJECTED: schema, LATE: schema, METRICS: metrics_table({}, {}, {}, 0).schema}
+    shown: dict[str, Shown] = {}
+    with _sinks(bound, schemas, shown) as write:
         if bound.has_sink(REJECTED):
-            rejections.keep = lambda stream, rows: sinks.write(REJECTED, in_columns(rows, schema))
+            rejections.keep = lambda stream, rows: write(REJECTED, in_columns(rows, schema))
         matches = dict.fromkeys(bound.outputs, 0)
         try:
             for batch in run_tables(prepared.tables, opened, on_progress=_reporting(prepared, on_progress), limits=bound.limits):
-                sinks.write(batch.output, batch.rows)
+                write(batch.output, batch.rows)
                 matches[batch.output] += batch.rows.num_rows
         except DataError as error:
             if error.code not in ("K502", "K503"):
@@ -79,10 +71,10 @@ def run(bound: Bound, on_progress: Callable[[Progress], None] | None) -> Report:
         read = {name: n.n_read for name, n in rejections.counts.items()}
         rejected = {name: n.n_rejected for name, n in rejections.counts.items()}
         for batch in metrics_table(read, rejected, matches, seconds).to_batches():
-            sinks.write(METRICS, batch)
+            write(METRICS, batch)
     if not bound.has_sink(REJECTED):
         rejections.warn()
-    return Report(read, rejected, matches, seconds, {of: shown.result() for of, shown in sinks.shown.items()})
+    return Report(read, rejected, matches, seconds, {of: first.result() for of, first in shown.items()})
 
 
 def _reporting(prepared: Prepared, on_progress: Callable[[Progress], None] | None) -> Callable[[RunProgress], None] | None:
@@ -93,42 +85,24 @@ def _reporting(prepared: Prepared, on_progress: Callable[[Progress], None] | Non
     return lambda progress: on_progress(Progress("events", progress.n_events, n_total))
 
 
-def _schemas(prepared: Prepared, bound: Bound) -> dict[str, pa.Schema]:
-    """The columns of everything that a sink can be of."""
-    rejected = rejected_schema([row_schema(stream) for stream in prepared.opened])
-    return {name: prepared.schema(name) for name in bound.outputs} | {REJECTED: rejected, LATE: rejected, METRICS: METRICS_SCHEMA}
-
-
-@dataclass(frozen=True)
-class _Sinks:
-    """Where batches go, by what they are of."""
-
-    writers: Mapping[str, list[Callable[[pa.RecordBatch], None]]]
-    shown: dict[str, Shown]
-
-    def write(self, of: str, batch: pa.RecordBatch) -> None:
-        for write in self.writers.get(of, []):
-            write(batch)
-
-
 @contextlib.contextmanager
-def _sinks(bound: Bound, schemas: Mapping[str, pa.Schema]) -> Iterator[_Sinks]:
-    """All sinks, open. First every file is completed, then directories take their places."""
-    sinks = _Sinks({name: [] for name in schemas}, {})
+def _sinks(bound: Bound, schemas: Mapping[str, pa.Schema], shown: dict[str, Shown]) -> Iterator[Write]:
+    """A function that writes to open sinks. First every file is completed, then directories take their places."""
+    writers: dict[str, list[Callable[[pa.RecordBatch], None]]] = {name: [] for name in schemas}
+
+    def write(of: str, batch: pa.RecordBatch) -> None:
+        for write_to in writers[of]:
+            write_to(batch)
+
     with staging([sink for sink in bound.sinks if sink.format != CONSOLE]) as staged, contextlib.ExitStack() as files:
         for sink in bound.sinks:
             assert sink.of is not None  # filled in with the outputs
             if sink.format == CONSOLE:
-                shown = sinks.shown.setdefault(sink.of, Shown(schemas[sink.of]))
-                sinks.writers[sink.of].append(shown.write)
+                writers[sink.of].append(shown.setdefault(sink.of, Shown(schemas[sink.of])).write)
             else:
-                file = _directory(staged, sink) / f"part-{uuid.uuid4()}{SUFFIX_OF[sink.format]}"
-                sinks.writers[sink.of].append(files.enter_context(writing(schemas[sink.of], str(file))))
-        yield sinks
-
-
-def _directory(staged: Staging, sink: Sink) -> Path:
-    assert sink.path is not None  # only the console has none
-    directory = staged.stage(sink, sink.path)
-    make_directory(directory)
-    return directory
+                assert sink.path is not None  # only the console has none
+                directory = staged.stage(sink, sink.path)
+                make_directory(directory)
+                file = directory / f"part-{uuid.uuid4()}.{sink.format}"
+                writers[sink.of].append(files.enter_context(writing(schemas[sink.of], str(file))))
+        yield write

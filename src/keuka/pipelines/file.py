@@ -6,12 +6,13 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from keuka.diagnostics import Diagnostic, SourceText, Span, listing, similar
 from keuka.errors import PipelineError
-from keuka.pipelines.kinds import INPUT, LIMITS, QUERIES, SINK, SPARK, Kind
+from keuka.pipelines.kinds import LIMITS
 from keuka.pipelines.places import Place, finding
 from keuka.pipelines.values import Input, Queries, Sink, SparkSettings
 from keuka.run.limits import Limits
@@ -75,10 +76,10 @@ class _Reader:
             self.note("K603", "`streams` must hold a table for each stream", ("streams",), "write `[streams.NAME]`")
             streams = {}
         return {
-            "streams": {name: Input(**self.values(table, INPUT, ("streams", name))) for name, table in streams.items()},
-            "queries": tuple([Queries(**self.values(table, QUERIES, place)) for place, table in self.array(tables, "queries")]),
-            "sinks": tuple([Sink(**self.values(table, SINK, place)) for place, table in self.array(tables, "sinks")]),
-            "spark": SparkSettings(**self.values(tables.get("spark", {}), SPARK, ("spark",))),
+            "streams": {name: self.part(Input, table, ("streams", name)) for name, table in streams.items()},
+            "queries": tuple([self.part(Queries, table, place) for place, table in self.array(tables, "queries")]),
+            "sinks": tuple([self.part(Sink, table, place) for place, table in self.array(tables, "sinks")]),
+            "spark": self.part(SparkSettings, tables.get("spark", {}), ("spark",)),
             "limits": Limits(**self.values(tables.get("limits", {}), LIMITS, ("limits",))),
         }
 
@@ -89,7 +90,10 @@ class _Reader:
             return []
         return [((name, i), table) for i, table in enumerate(array)]
 
-    def values(self, table: Any, kinds: Mapping[str, Kind], place: Place) -> dict[str, Any]:
+    def part(self, made: type[Input | Queries | Sink | SparkSettings], table: Any, place: Place) -> Any:
+        return made(**self.values(table, {field.name: field.metadata for field in fields(made)}, place))
+
+    def values(self, table: Any, kinds: Mapping[str, Mapping[str, Any]], place: Place) -> dict[str, Any]:
         if not isinstance(table, Mapping):
             self.note("K603", f"`{place[-1]}` must be a table", place, f"write `[{place[-1]}]`")
             return {}
@@ -100,9 +104,8 @@ class _Reader:
             if key not in kinds:
                 self.note("K602", f"there is no key `{key}` here", (*place, key), *similar(key, kinds), f"the keys are {listing(kinds)}")
                 continue
-            what, convert = kinds[key]
             try:
-                values[key] = convert(value)
+                values[key] = kinds[key]["convert"](value)
             except ValueError:
-                self.note("K603", f"`{key}` must be {what}", (*place, key))
+                self.note("K603", f"`{key}` must be {kinds[key]['what']}", (*place, key))
         return values

@@ -5,15 +5,38 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from keuka.errors import DataError
-from keuka.events.declarations import ON_BAD_ROW
+from keuka.events import declarations
 from keuka.events.text_values import Csv
 from keuka.run.limits import memory_bytes
 
-# What a field holds, in words, and the value it becomes; a ValueError if it is of another kind.
-Kind = tuple[str, Callable[[Any], Any]]
+
+class Kind(TypedDict):
+    """What a field holds, in words, and the value it becomes; a ValueError if it is of another kind."""
+
+    what: str
+    convert: Callable[[Any], Any]
+
+
+def _only(fits: Callable[[Any], bool], becomes: Callable[[Any], Any] = lambda value: value) -> Callable[[Any], Any]:
+    """Takes the values that fit, and refuses others."""
+
+    def convert(value: Any) -> Any:
+        if not fits(value):
+            raise ValueError
+        return becomes(value)
+
+    return convert
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_duration(value: Any) -> bool:
+    return (_is_whole(value) or isinstance(value, float)) and 0 < value < math.inf
 
 
 def _a_text(value: Any) -> str:
@@ -38,13 +61,7 @@ def _time(value: Any) -> str | tuple[str, str]:
 
 
 def _lateness(value: Any) -> str | int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else _a_text(value)
-
-
-def _count(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ValueError
-    return value
+    return value if _is_whole(value) else _a_text(value)
 
 
 def _memory(value: Any) -> str | int:
@@ -53,12 +70,6 @@ def _memory(value: Any) -> str | int:
     except DataError:
         raise ValueError from None
     return str(value) if isinstance(value, str) else int(value)
-
-
-def _seconds(value: Any) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < math.inf:
-        raise ValueError
-    return value
 
 
 def _options(value: Any) -> dict[str, str]:
@@ -83,48 +94,18 @@ def _csv(value: Any) -> Any:
     return value if isinstance(value, Csv) else dict(value)
 
 
-def _on_bad_row(value: Any) -> str:
-    if value not in ON_BAD_ROW:
-        raise ValueError
-    return str(value)
-
-
-def _table(value: Any) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        raise ValueError
-    return dict(value)
-
-
-TEXT: Kind = ("text", _a_text)
-PATH: Kind = ("text", _a_path)
-PATHS: Kind = ("a text or a list of texts", _paths)
-OPTIONS: Kind = ("a table of texts, numbers and booleans", _options)
-
-INPUT: dict[str, Kind] = {
-    "format": TEXT,
-    "path": PATH,
-    "paths": PATHS,
-    "schema": TEXT,
-    "options": OPTIONS,
-    "time": ("a column, or a list of two columns [start, end]", _time),
-    "unit": TEXT,
-    "lateness": ('a text such as "5 s", or a whole number of ticks', _lateness),
-    "id": TEXT,
-    "type_column": TEXT,
-    "csv": ("a table of options such as `separator`", _csv),
-    "on_bad_row": ('"error" or "reject"', _on_bad_row),
-}
-QUERIES: dict[str, Kind] = {
-    "text": TEXT,
-    "file": PATH,
-    "files": PATHS,
-    "language": TEXT,
-    "params": ("a table of values by name", _table),
-}
-SINK: dict[str, Kind] = {"format": TEXT, "of": TEXT, "path": PATH, "mode": TEXT, "options": OPTIONS}
-SPARK: dict[str, Kind] = {"master": TEXT, "conf": OPTIONS, "shards": ("a whole number from 1 on", _count)}
-LIMITS: dict[str, Kind] = {
-    "memory": ('an amount such as "4 GB", or a whole number of bytes', _memory),
-    "seconds": ("a number above 0", _seconds),
-    "matches": ("a whole number from 1 on", _count),
+TEXT = Kind(what="text", convert=_a_text)
+PATH = Kind(what="text", convert=_a_path)
+PATHS = Kind(what="a text or a list of texts", convert=_paths)
+OPTIONS = Kind(what="a table of texts, numbers and booleans", convert=_options)
+COUNT = Kind(what="a whole number from 1 on", convert=_only(lambda value: _is_whole(value) and value >= 1))
+TIME = Kind(what="a column, or a list of two columns [start, end]", convert=_time)
+LATENESS = Kind(what='a text such as "5 s", or a whole number of ticks', convert=_lateness)
+CSV = Kind(what="a table of options such as `separator`", convert=_csv)
+ON_BAD_ROW = Kind(what='"error" or "reject"', convert=_only(lambda value: value in declarations.ON_BAD_ROW, str))
+PARAMS = Kind(what="a table of values by name", convert=_only(lambda value: isinstance(value, Mapping), dict))
+LIMITS = {
+    "memory": Kind(what='an amount such as "4 GB", or a whole number of bytes', convert=_memory),
+    "seconds": Kind(what="a number above 0", convert=_only(_is_duration)),
+    "matches": COUNT,
 }

@@ -14,34 +14,37 @@ import pyarrow as pa
 from keuka.diagnostics import Diagnostic
 from keuka.errors import PipelineError
 from keuka.events.text_values import Csv
-from keuka.pipelines.kinds import INPUT, QUERIES, SINK, SPARK, Kind
+from keuka.pipelines.kinds import COUNT, CSV, LATENESS, ON_BAD_ROW, OPTIONS, PARAMS, PATH, PATHS, TEXT, TIME
 
 REJECTED, LATE, METRICS = "rejected", "late", "metrics"
 SIDE_OUTPUTS = (REJECTED, LATE, METRICS)
 CONSOLE = "console"
 N_SHOWN = 20  # rows of a console sink
 
-# Formats that are read and written without Spark too, as `events/files.py` calls them, and the suffix of files that are written.
+# Formats that are read and written without Spark too, as `events/files.py` calls them; files have them as suffixes.
 FILE_FORMATS = {"parquet": "Parquet", "csv": "CSV", "json": "JSON", "arrow": "Arrow IPC"}
-SUFFIX_OF = {"parquet": ".parquet", "csv": ".csv", "json": ".json", "arrow": ".arrow"}
 
 MODES = ("error", "overwrite", "append")
 
 
-def _convert(part: Input | Queries | Sink | SparkSettings, kinds: Mapping[str, Kind]) -> None:
+@dataclass(frozen=True)
+class _Part:
     """Fields may be given as Python has them: a Path for a path, a list for a tuple, True for an option "true"."""
-    for known in fields(part):
-        what, converted = kinds[known.name]
-        value = getattr(part, known.name)
-        try:
-            object.__setattr__(part, known.name, None if value is known.default is None else converted(value))
-        except ValueError:
-            message = f"`{known.name}` of {type(part).__name__} must be {what}, not {type(value).__name__}"
-            raise PipelineError(Diagnostic("K603", message)) from None
+
+    def __post_init__(self) -> None:
+        for known in fields(self):
+            value = getattr(self, known.name)
+            try:
+                converted = None if value is known.default is None else known.metadata["convert"](value)
+                object.__setattr__(self, known.name, converted)
+            except ValueError:
+                what = known.metadata["what"]
+                message = f"`{known.name}` of {type(self).__name__} must be {what}, not {type(value).__name__}"
+                raise PipelineError(Diagnostic("K603", message)) from None
 
 
 @dataclass(frozen=True)
-class Input:
+class Input(_Part):
     """Where the events of a stream come from, and what must be said about them.
 
     format: "parquet", "csv", "json", "arrow" (without Spark only), or any format that Spark can read.
@@ -51,21 +54,18 @@ class Input:
     on_bad_row: "error", or "reject" to go on without rows that cannot be events.
     """
 
-    format: str
-    path: str | None = None
-    paths: tuple[str, ...] = ()
-    schema: str | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
-    time: str | tuple[str, str] | None = None
-    unit: str | None = None
-    lateness: str | int | None = None
-    id: str | None = None
-    type_column: str | None = None
-    csv: Csv | None = None
-    on_bad_row: str | None = None
-
-    def __post_init__(self) -> None:
-        _convert(self, INPUT)
+    format: str = field(metadata=TEXT)
+    path: str | None = field(default=None, metadata=PATH)
+    paths: tuple[str, ...] = field(default=(), metadata=PATHS)
+    schema: str | None = field(default=None, metadata=TEXT)
+    options: Mapping[str, str] = field(default_factory=dict, metadata=OPTIONS)
+    time: str | tuple[str, str] | None = field(default=None, metadata=TIME)
+    unit: str | None = field(default=None, metadata=TEXT)
+    lateness: str | int | None = field(default=None, metadata=LATENESS)
+    id: str | None = field(default=None, metadata=TEXT)
+    type_column: str | None = field(default=None, metadata=TEXT)
+    csv: Csv | None = field(default=None, metadata=CSV)
+    on_bad_row: str | None = field(default=None, metadata=ON_BAD_ROW)
 
     @property
     def all_paths(self) -> tuple[str, ...]:
@@ -73,43 +73,34 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Queries:
+class Queries(_Part):
     """Queries as a text, as a file or directory, or as files that fit patterns; and the values of their parameters."""
 
-    text: str | None = None
-    file: str | None = None
-    files: tuple[str, ...] = ()
-    language: str | None = None
-    params: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        _convert(self, QUERIES)
+    text: str | None = field(default=None, metadata=TEXT)
+    file: str | None = field(default=None, metadata=PATH)
+    files: tuple[str, ...] = field(default=(), metadata=PATHS)
+    language: str | None = field(default=None, metadata=TEXT)
+    params: Mapping[str, Any] = field(default_factory=dict, metadata=PARAMS)
 
 
 @dataclass(frozen=True)
-class Sink:
+class Sink(_Part):
     """Where matches go. `of` is the name of an output (the last query's if None), "rejected", "late" or "metrics"."""
 
-    format: str
-    of: str | None = None
-    path: str | None = None
-    mode: str = "error"
-    options: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        _convert(self, SINK)
+    format: str = field(metadata=TEXT)
+    of: str | None = field(default=None, metadata=TEXT)
+    path: str | None = field(default=None, metadata=PATH)
+    mode: str = field(default="error", metadata=TEXT)
+    options: Mapping[str, str] = field(default_factory=dict, metadata=OPTIONS)
 
 
 @dataclass(frozen=True)
-class SparkSettings:
+class SparkSettings(_Part):
     """How Spark is started, and into how many shards events are divided."""
 
-    master: str | None = None
-    conf: Mapping[str, str] = field(default_factory=dict)
-    shards: int | None = None
-
-    def __post_init__(self) -> None:
-        _convert(self, SPARK)
+    master: str | None = field(default=None, metadata=TEXT)
+    conf: Mapping[str, str] = field(default_factory=dict, metadata=OPTIONS)
+    shards: int | None = field(default=None, metadata=COUNT)
 
 
 @dataclass(frozen=True)

@@ -174,10 +174,6 @@ def _date_part(function: Callable[[SparkColumn], SparkColumn]) -> _Operation:
     return lambda call, arguments: function(sf.date_from_unix_date(_quotient(arguments[0], _UNITS["DAY"]).cast("int"))).cast("bigint")
 
 
-def _to_int(call: Call, arguments: list[SparkColumn]) -> SparkColumn:
-    return sf.when(arguments[0].between(-(2**31), 2**31 - 1), arguments[0])
-
-
 # Not doubles as integers (Spark takes 2^63 for the largest), not texts as doubles (Spark reads hexadecimal ones), no times as texts, no
 # texts as dates (of a constant Spark takes `today` for one), no decimals as texts (without ANSI Spark writes some with an exponent).
 _CASTS = {
@@ -212,10 +208,6 @@ def _to_decimal(call: Call, arguments: list[SparkColumn]) -> SparkColumn | None:
     return arguments[0].try_cast(DecimalType(integer_of(call.args[2]), integer_of(call.args[3])))
 
 
-def _decimal_to_integer(call: Call, arguments: list[SparkColumn]) -> SparkColumn | None:
-    return arguments[0].try_cast("bigint") if _is_narrow(call.args[0]) else None
-
-
 def _sub(call: Call, arguments: list[SparkColumn]) -> SparkColumn:
     left, right = arguments
     return sf.date_diff(left, right).cast("bigint") if call.args[0].type is Type.DATE else left - right
@@ -231,7 +223,7 @@ _OPERATIONS: dict[str, _Operation] = {
     "mod": _plain(sf.try_mod),
     "to_double": lambda call, arguments: arguments[0].cast("double"),
     "decimal_to_double": lambda call, arguments: arguments[0].cast("double"),
-    "decimal_to_integer": _decimal_to_integer,
+    "decimal_to_integer": lambda call, arguments: arguments[0].try_cast("bigint") if _is_narrow(call.args[0]) else None,
     "to_decimal": _to_decimal,
     "scale_up": _scale_up,
     "to_timestamp": lambda call, arguments: sf.unix_date(arguments[0]).cast("bigint") * sf.lit(_UNITS["DAY"]),
@@ -257,7 +249,7 @@ _OPERATIONS: dict[str, _Operation] = {
     "trim": _plain(sf.trim),
     "sqrt": _plain(sf.sqrt),
     "cast": _cast,
-    "to_int": _to_int,
+    "to_int": lambda call, arguments: sf.when(arguments[0].between(-(2**31), 2**31 - 1), arguments[0]),
     "year": _date_part(sf.year),
     "month": _date_part(sf.month),
     "day": _date_part(sf.dayofmonth),

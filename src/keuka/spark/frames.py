@@ -48,10 +48,9 @@ def on_spark(
     Everything else is as in `keuka.match`. Mistakes in query, columns and types are raised here, before a job starts.
     """
     options = {"language": language, "time": time, "type_column": type_column, "params": params, "lateness": lateness, "unit": unit}
-    options["on_bad_row"] = on_bad_row
-    outputs = () if output is None else (output,)
-    said = {"contributors": contributors, "shards": shards, "schema": schema, "limits": limits, "rejected": rejected}
-    found = _results(query, streams, outputs=outputs, options=options, **said)
+    options |= {"contributors": contributors, "shards": shards, "schema": schema, "limits": limits}
+    options |= {"on_bad_row": on_bad_row, "rejected": rejected}
+    found = _results(query, streams, outputs=() if output is None else (output,), **options)
     return found.output(found.names[0])
 
 
@@ -73,7 +72,7 @@ def all_on_spark(
 ) -> Results:
     """The matches of every query of a set."""
     said = {"contributors": contributors, "shards": shards, "schema": schema, "limits": limits, "rejected": rejected}
-    return _results(query, streams, outputs=None, options=options, **said)
+    return _results(query, streams, outputs=None, **said, **options)
 
 
 def _results(query: Any, streams: Any, **options: Any) -> Results:

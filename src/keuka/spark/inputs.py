@@ -41,7 +41,6 @@ from keuka.spark.text_streams import Head, TextFiles
 # What Spark reads in its own way: a value that does not fit its column is an error; Spark alone would make it null.
 READ_OPTIONS = {"csv": {"header": "true", "mode": "FAILFAST", "enforceSchema": "false"}, "json": {"mode": "FAILFAST"}}
 
-
 N_TYPES, MOST_TYPES = 50, 1_000  # of all types that rows have: how many are offered, and how many are counted to find these
 
 
@@ -150,12 +149,8 @@ def _frame(spark: SparkSession, stream: Input) -> DataFrame:
 # -- which rows are events -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Pieces:
-    """Where the rows of text files begin: of each piece with rejected rows the number of its first row, and the line that stands on."""
-
-    first_rows: Mapping[tuple[str, int], int] = field(default_factory=dict)
-    first_lines: Mapping[tuple[str, int], int] = field(default_factory=dict)
+# Of each piece of a text file with rejected rows: how far the line that a row stands on is from the number of the row.
+Pieces = Mapping[tuple[str, int], int]
 
 
 @dataclass(frozen=True)
@@ -164,7 +159,7 @@ class Counted:
 
     counts: Counts
     types: list[str]  # that rows have, of those asked for, and the most frequent ones
-    pieces: Pieces = field(default_factory=Pieces)
+    pieces: Pieces = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -322,26 +317,23 @@ def _types_in(counted: Sequence[Any], types: Sequence[str]) -> list[str]:
 
 
 def _pieces(found: Sequence[Any], first_line: int) -> Pieces:
-    """Where the pieces of files begin that have rejected rows."""
-    first_rows, first_lines = {}, {}
+    pieces = {}
     lines: dict[str, int] = {}
     for file, block, first_row, n_lines, *counts in found:
         line = lines.setdefault(file, first_line)
         lines[file] += n_lines
         if Counts(*counts[:4]).n_rejected:
-            first_rows[file, block], first_lines[file, block] = first_row, line
-    return Pieces(first_rows, first_lines)
+            pieces[file, block] = line - first_row
+    return pieces
 
 
 def _with_lines(rows: DataFrame, pieces: Pieces, has_breaks: bool) -> DataFrame:
     """The lines that rows stand on: the first of their piece, the rows before, and the line breaks in their values."""
     file, block = sf.col(text_streams.FILE), sf.col(text_streams.BLOCK)
-    first_row, first_line = sf.when(sf.lit(False), 0), sf.when(sf.lit(False), 0)
-    for (path, begin), row in pieces.first_rows.items():
-        here = (file == path) & (block == begin)
-        first_row = first_row.when(here, sf.lit(row))
-        first_line = first_line.when(here, sf.lit(pieces.first_lines[path, begin]))
-    line = first_line + sf.col(text_streams.NUMBER) - first_row
+    offset = sf.when(sf.lit(False), 0)
+    for (path, begin), n_lines in pieces.items():
+        offset = offset.when((file == path) & (block == begin), n_lines)
+    line = sf.col(text_streams.NUMBER) + offset
     if has_breaks:
         rows = rows.where(sf.col("bad") | (sf.col(text_streams.N_BREAKS) > 0))
         before = Window.partitionBy(file, block).orderBy(text_streams.NUMBER).rowsBetween(Window.unboundedPreceding, -1)

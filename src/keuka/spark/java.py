@@ -12,10 +12,10 @@ import re
 import shlex
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 
 from keuka.errors import DataError, data_error
+from keuka.events.parts import new_part
 
 OLDEST = 17  # the first version of Java that Spark 4 runs on
 REMEDIES = (
@@ -81,7 +81,14 @@ def home_of_shim(java: Path) -> Path:
     try:
         if not os.access(shim, os.X_OK):
             shim.parent.mkdir(parents=True, exist_ok=True)
-            _write_program(shim, text)
+            # Others may do the same at this moment: each writes a file of its own, and whichever is moved last stays.
+            part = new_part(shim.parent, shim.name)
+            try:
+                part.write_text(text, encoding="utf-8")
+                part.chmod(0o755)
+                part.replace(shim)
+            finally:
+                part.unlink(missing_ok=True)
     except OSError as error:
         reason = f"`{shim}` cannot be written: {error.strerror or error}"
         raise data_error(
@@ -93,19 +100,6 @@ def home_of_shim(java: Path) -> Path:
 def cache() -> Path:
     folder = os.environ.get("XDG_CACHE_HOME", "")
     return (Path(folder) if os.path.isabs(folder) else Path("~/.cache").expanduser()) / "keuka"
-
-
-def _write_program(place: Path, text: str) -> None:
-    """Others may do the same at this moment: each writes a file of its own, and whichever is moved last stays."""
-    descriptor, name = tempfile.mkstemp(dir=place.parent, prefix=f"{place.name}.")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(name, 0o755)
-        os.replace(name, place)
-    except BaseException:
-        os.unlink(name)
-        raise
 
 
 def _unusable(java: str | None, version: int | None) -> DataError:

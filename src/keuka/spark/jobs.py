@@ -10,6 +10,7 @@ import functools
 import logging
 import operator
 import os
+import pickle
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -39,7 +40,7 @@ from keuka.spark.expressions import fitting, microseconds, weakened
 from keuka.spark.probe import require_on_executors
 from keuka.spark.schemas import arrow_schema, spark_schema, spark_type
 from keuka.spark.session import is_connect
-from keuka.spark.worker import MOST_TICKS, OF, SHARD, Input, Output, Slices, Task, share, slot_names, task_bytes
+from keuka.spark.worker import MOST_TICKS, OF, SHARD, Input, Output, Slices, Task, share, slot_names
 
 log = logging.getLogger("keuka")
 
@@ -81,12 +82,12 @@ def results(
     streams: Any,
     *,
     outputs: tuple[str, ...] | None,
-    contributors: bool,
-    shards: int | None,
-    options: Mapping[str, Any],
+    contributors: bool = False,
+    shards: int | None = None,
     schema: Schema | None = None,
     limits: Limits | None = None,
     rejected: list[DataFrame] | None = None,
+    **options: Any,
 ) -> Results:
     """The matches of the outputs (None: of all, (): of the last query's). Whatever is wrong is said before a job starts.
 
@@ -109,7 +110,6 @@ def results(
     n_shards = shards or _parallelism(spark)
     read = {source.name for source in prepared.tables.sources}
     axis = common_axis([stream for stream in prepared.opened if stream.name in read])
-    wanted = [output.name for output in prepared.tables.outputs]
     parts = divide(prepared.plan, axis=axis, n_workers=n_shards)
     for part in parts:
         if isinstance(part.division, Undivided):
@@ -117,13 +117,19 @@ def results(
             remedy = "add an equality of one column between all events, or a window, so that it can be divided"
             log.warning("%s runs on one worker: %s; %s", names, part.division.reason, remedy)
     outputs_, types = _layout(prepared, parts, axis)
-    made: list[DataFrame] = []
     allowed = limits or Limits(), _tasks_at_once(spark)
+    wanted = {output.name: outputs_[output.name] for output in prepared.tables.outputs}
+    missing = dict(wanted)
+    together = []
     for part in parts:
-        own = [name for name, _, _ in part.plan.outputs]
-        made.append(_part_frame(part, frames, tuple([outputs_[name] for name in own]), types, axis, shards, n_shards, allowed))
-        frames |= {name: _made(_rows_of(made[-1], outputs_[name]), outputs_[name], axis) for name in own}
-    return replace(_together(made, {name: outputs_[name] for name in wanted}, parts), types=prepared.types)
+        own = [outputs_[name] for name, _, _ in part.plan.outputs]
+        made = _part_frame(part, frames, tuple(own), types, axis, shards, n_shards, allowed)
+        frames |= {output.name: _made(_rows_of(made, output), output, axis) for output in own}
+        # What a later part needs again, as its source, is there once.
+        tags = [missing.pop(output.name).tag for output in own if output.name in missing]
+        if tags:
+            together.append(made if len(tags) == len(own) else made.where(sf.col(OF).isin(tags)))
+    return Results(functools.reduce(DataFrame.union, together), wanted, prepared.types)
 
 
 def emptied(streams: Any, ask: bool = True) -> Any:
@@ -134,17 +140,15 @@ def emptied(streams: Any, ask: bool = True) -> Any:
 
 
 def _emptied(name: str, stream: Any, ask: bool) -> Stream:
-    frame = _data(stream)
+    frame, where = _data(stream), place(name, None) if name else ""
     if not isinstance(frame, DataFrame):
         problem = f"data of the kind `{type(frame).__name__}` cannot be read on Spark"
         remedy = "`spark.read.parquet(...)` or another reader" if isinstance(frame, str | os.PathLike) else "`spark.createDataFrame(...)`"
-        raise data_error("K512", problem, f"give a Spark DataFrame: {remedy}", where=place(name, None) if name else "")
+        raise data_error("K512", problem, f"give a Spark DataFrame: {remedy}", where=where)
     columns = arrow_schema(name or EVENTS, columns_of(name, frame))
     if is_streaming(frame, ask):
         problem = "a streaming DataFrame cannot be read yet: it has no end"
-        raise data_error(
-            "K512", problem, "give a static one: `spark.read` instead of `spark.readStream`", where=place(name, None) if name else ""
-        )
+        raise data_error("K512", problem, "give a static one: `spark.read` instead of `spark.readStream`", where=where)
     table = columns.empty_table()
     return replace(stream, data=table) if isinstance(stream, Stream) else Stream(table)
 
@@ -194,11 +198,9 @@ def _layout(prepared: Prepared, parts: Sequence[Part], axis: TimeAxis) -> tuple[
             own = result_schema(output.schema, axis, part.plan.contributors)
             schemas[output.name] = prepared.schema(output.name) if output.name in results else own
     slots = share(list(schemas.values()))
-    if len(schemas) == 1:
-        ((name, schema),) = schemas.items()
-        return {name: Output(name, None, schema, tuple(range(len(schema))))}, tuple(schema.types)
-    numbered = enumerate(zip(schemas.items(), slots.places, strict=True))
-    return {name: Output(name, i, schema, places) for i, ((name, schema), places) in numbered}, slots.types
+    tags = range(len(schemas)) if len(schemas) > 1 else [None]
+    tagged = zip(schemas.items(), tags, slots.places, strict=True)
+    return {name: Output(name, tag, schema, places) for (name, schema), tag, places in tagged}, slots.types
 
 
 def _rows_of(frame: DataFrame, output: Output) -> DataFrame:
@@ -206,18 +208,6 @@ def _rows_of(frame: DataFrame, output: Output) -> DataFrame:
         return frame
     columns = [sf.col(f"v{slot}").alias(name) for slot, name in zip(output.slots, output.schema.names, strict=True)]
     return frame.where(sf.col(OF) == output.tag).select(*columns)
-
-
-def _together(made: Sequence[DataFrame], outputs: Mapping[str, Output], parts: Sequence[Part]) -> Results:
-    """All parts that have a wanted output, one below the other. What a later part needs again, as its source, is there once."""
-    frames = []
-    missing = dict(outputs)
-    for part, frame in zip(parts, made, strict=True):
-        names = [name for name, _, _ in part.plan.outputs]
-        wanted = [missing.pop(name).tag for name in names if name in missing]
-        if wanted:
-            frames.append(frame if len(wanted) == len(names) else frame.where(sf.col(OF).isin(wanted)))
-    return Results(functools.reduce(DataFrame.union, frames), outputs)
 
 
 # -- one part --------------------------------------------------------------------------------------------------------------
@@ -238,7 +228,7 @@ def _part_frame(
     names = [source.name for source in part.tables.sources]
     frames = {**frames, **{source.stream: _with_fields(frames[source.stream], source.schema.names) for source in part.plan.sources}}
     sent = [_sent(part, frames[source.name], source.columns) for source in part.tables.sources]
-    schemas = [pa.schema([frames[name].schema.field(i) for i in places]) for name, places in zip(names, sent, strict=True)]
+    schemas = [pa.schema([frames[name].schema.field(i) for i in read]) for name, read in zip(names, sent, strict=True)]
     slots = share(schemas)
     matters = needed(part.plan)
     known = [_filtered(frames[name], matters.get(name), read) for name, read in zip(names, sent, strict=True)]
@@ -246,8 +236,6 @@ def _part_frame(
     if len(names) == 1:
         columns = [f"c{i}" for i in sent[0]]
         rows = _divided(known[0].select(*columns), where[0], columns, part, slices, shards)
-        types_sent = schemas[0].types
-        places = [tuple(range(len(columns)))]
     else:
         columns = [OF, *slot_names(len(slots.types))]
         packed = [
@@ -255,15 +243,14 @@ def _part_frame(
             for i, (frame, to) in enumerate(zip(known, where, strict=True))
         ]
         rows = _divided(functools.reduce(DataFrame.union, packed), sf.col(SHARD), columns, part, slices, shards)
-        types_sent = [pa.int32(), *slots.types]
-        places = [tuple([slot + 1 for slot in of_one]) for of_one in slots.places]
-    first = int(slices is not None)  # a row of a slice begins with its shard
-    sent_as = pa.schema([*[(SHARD, pa.int32())] * first, *zip(columns, types_sent, strict=True)])
+    names_sent = columns if slices is None else [SHARD, *columns]  # a row of a slice begins with its shard
+    n_before = len(names_sent) - len(slots.types)
+    sent_as = pa.schema(zip(names_sent, [pa.int32()] * n_before + [*slots.types], strict=True))
     inputs = []
-    for name, schema, of_one in zip(names, schemas, places, strict=True):
+    for name, schema, places in zip(names, schemas, slots.places, strict=True):
         header = frames[name].header if part.plan.contributors else replace(frames[name].header, id=None)
-        inputs.append(Input(name, schema, header, frames[name].unit, tuple([first + place for place in of_one])))
-    task = task_bytes(Task(to_bytes(part.tables), tuple(inputs), outputs, types, slices, axis, *allowed))
+        inputs.append(Input(name, schema, header, frames[name].unit, tuple([n_before + slot for slot in places])))
+    task = pickle.dumps(Task(to_bytes(part.tables), tuple(inputs), outputs, types, slices, axis, *allowed))
     tagged = pa.schema([(OF, pa.int32()), *zip(slot_names(len(types)), types, strict=True)])
     return knowing(rows, spark_schema(sent_as)).mapInArrow(
         _on_worker(task), spark_schema(outputs[0].schema if outputs[0].tag is None else tagged)
@@ -353,9 +340,8 @@ def wrong_time(times: Times) -> Column:
 def _rejected(name: str, frame: Frame) -> DataFrame:
     """The rows of a stream that cannot be events, computed when Spark needs them. Of a DataFrame no file is known."""
     rows = frame.data.toDF(*_positions(frame.schema))
-    own = [sf.col(column) for column in _positions(frame.schema)]
     unknown = [sf.lit(None).cast(type_) for type_ in ("string", "bigint", "string")]
-    chosen = rows.where(is_wrong(_times(frame))).select(*own, sf.lit(name), wrong_time(_times(frame)), *unknown)
+    chosen = rows.where(is_wrong(_times(frame))).select("*", sf.lit(name), wrong_time(_times(frame)), *unknown)
     return chosen.toDF(*frame.schema.names, STREAM, REASON, FILE, LINE, TEXT)
 
 

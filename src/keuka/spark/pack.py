@@ -53,7 +53,8 @@ def pack(archive: str) -> Packed:
     packages = sorted(closure("keuka"), key=lambda package: package.name.lower())
     try:
         with opened(archive) as file, tarfile.open(fileobj=file, mode="w:gz", compresslevel=3, dereference=True) as tar:
-            for entry in (*interpreter(), *library(), *[entry for package in packages for entry in files_of(package)]):
+            library = walk(Path(sysconfig.get_path("stdlib")), LIBRARY, UNUSED_LIBRARY | UNUSED)
+            for entry in (*interpreter(), *library, *[entry for package in packages for entry in files_of(package)]):
                 _add(tar, *entry)
     except OSError as error:
         raise data_error("K513", f"`{archive}` cannot be written: {error.strerror or error}") from error
@@ -85,11 +86,6 @@ def interpreter() -> Iterator[Entry]:
         name = sysconfig.get_config_var("INSTSONAME")
         folders = [Path(sys.base_prefix, "lib"), Path(sysconfig.get_config_var("LIBDIR"))]
         yield PurePosixPath("lib", name), next(folder / name for folder in folders if (folder / name).exists())
-
-
-def library() -> Iterator[Entry]:
-    """The standard library."""
-    yield from walk(Path(sysconfig.get_path("stdlib")), LIBRARY, UNUSED_LIBRARY | UNUSED)
 
 
 def files_of(package: Distribution) -> Iterator[Entry]:

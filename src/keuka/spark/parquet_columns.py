@@ -8,7 +8,7 @@ of that. Columns that Spark has no type for are left out: a query that reads one
 from __future__ import annotations
 
 import decimal
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -18,32 +18,20 @@ from pyspark.sql import functions as sf
 from keuka.diagnostics import Diagnostic
 from keuka.events.files import place
 from keuka.schema import MOST_DIGITS, Type, attribute_of
-from keuka.spark.schemas import arrow_type
+from keuka.spark.schemas import arrow_type, plain_type, spark_type
 
 BEYOND = decimal.Decimal(2**63)  # the first integer without room in 64 bits; Spark takes no such literal but as a decimal
 CASE = "spark.sql.caseSensitive"
-# As Spark itself reads what stands inside of lists, structs and maps.
-INSIDE: tuple[tuple[Callable[[pa.DataType], bool], types.DataType], ...] = (
-    (pa.types.is_boolean, types.BooleanType()),
-    (pa.types.is_int8, types.ByteType()),
-    (pa.types.is_int16, types.ShortType()),
-    (pa.types.is_uint8, types.ShortType()),
-    (pa.types.is_int32, types.IntegerType()),
-    (pa.types.is_uint16, types.IntegerType()),
-    (pa.types.is_int64, types.LongType()),
-    (pa.types.is_uint32, types.LongType()),
-    (pa.types.is_uint64, types.DecimalType(20, 0)),
-    (pa.types.is_float32, types.FloatType()),
-    (pa.types.is_float64, types.DoubleType()),
-    (pa.types.is_string, types.StringType()),
-    (pa.types.is_large_string, types.StringType()),
-    (pa.types.is_string_view, types.StringType()),
-    (pa.types.is_binary, types.BinaryType()),
-    (pa.types.is_large_binary, types.BinaryType()),
-    (pa.types.is_binary_view, types.BinaryType()),
-    (pa.types.is_fixed_size_binary, types.BinaryType()),
-    (pa.types.is_date, types.DateType()),
-)
+# As Spark itself reads what stands inside of lists, structs and maps, where it has no such type.
+INSIDE: dict[pa.DataType, types.DataType] = {
+    pa.uint8(): types.ShortType(),
+    pa.uint16(): types.IntegerType(),
+    pa.uint32(): types.LongType(),
+    pa.uint64(): types.DecimalType(20, 0),
+    **dict.fromkeys((pa.large_string(), pa.string_view()), types.StringType()),
+    **dict.fromkeys((pa.large_binary(), pa.binary_view()), types.BinaryType()),
+    pa.date64(): types.DateType(),
+}
 
 
 @dataclass(frozen=True)
@@ -109,27 +97,20 @@ def _spark_type(arrow: pa.DataType) -> types.DataType | None:
         return types.NullType()
     if _is_nanoseconds(arrow) or (pa.types.is_integer(arrow) and not pa.types.is_uint64(arrow)):
         return types.LongType()
-    return types.DoubleType() if pa.types.is_float32(arrow) else _type_inside(arrow)
+    if pa.types.is_float32(arrow):
+        return types.DoubleType()
+    try:
+        return spark_type(arrow, _type_inside)
+    except LookupError:
+        return None
 
 
-def _type_inside(arrow: pa.DataType) -> types.DataType | None:
-    if pa.types.is_timestamp(arrow) and arrow.unit != "ns":
-        return types.TimestampType() if arrow.tz else types.TimestampNTZType()
-    if pa.types.is_decimal(arrow) and arrow.precision <= 38:
-        return types.DecimalType(arrow.precision, arrow.scale)
-    if pa.types.is_duration(arrow) and arrow.unit == "us":
-        return types.DayTimeIntervalType()
-    if pa.types.is_list(arrow) or pa.types.is_large_list(arrow):
-        element = _type_inside(arrow.value_type)
-        return None if element is None else types.ArrayType(element)
-    if pa.types.is_map(arrow):
-        key, item = _type_inside(arrow.key_type), _type_inside(arrow.item_type)
-        return None if key is None or item is None else types.MapType(key, item)
-    if pa.types.is_struct(arrow):
-        members = [(member.name, _type_inside(member.type)) for member in arrow]
-        known = [types.StructField(name, spark) for name, spark in members if spark is not None]
-        return types.StructType(known) if len(known) == len(members) else None
-    return next((spark for is_it, spark in INSIDE if is_it(arrow)), None)
+def _type_inside(arrow: pa.DataType) -> types.DataType:
+    if _is_nanoseconds(arrow) or pa.types.is_null(arrow) or (pa.types.is_decimal(arrow) and arrow.precision > 38):
+        raise LookupError
+    if pa.types.is_fixed_size_binary(arrow):
+        return types.BinaryType()
+    return INSIDE[arrow] if arrow in INSIDE else plain_type(arrow)
 
 
 def unreadable(stream: str, column: ParquetColumn) -> Diagnostic:

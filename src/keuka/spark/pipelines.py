@@ -6,6 +6,7 @@ What Spark itself says is turned into errors of ours: those that workers raised 
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import math
 import re
@@ -114,12 +115,10 @@ def _run(spark: SparkSession, settings: SparkSettings, bound: Bound, sources: Ma
     if error := refused({name: each for name, each in counts.items() if not sources[name].rejects}):
         raise error
     streams = {name: described(bound.streams[name], each.accepted(spark, counts[name])) for name, each in sources.items()}
-    options = {"type_column": bound.type_column, "params": bound.params}
+    options: dict[str, Any] = {"type_column": bound.type_column, "params": bound.params}
     shards = settings.shards or max(1, math.ceil(sum([n.n_read for n in counts.values()]) / SHARD_ROWS))
     with _explained("plan the queries"):
-        found = results(
-            bound.query, streams, outputs=bound.outputs, contributors=False, shards=shards, options=options, limits=bound.limits
-        )
+        found = results(bound.query, streams, outputs=bound.outputs, shards=shards, limits=bound.limits, **options)
     rejected = {name: n.n_rejected for name, n in counts.items()}
     found.frame.persist()
     try:
@@ -167,11 +166,9 @@ def _warn_of_types(seen: TypesSeen | None, counted: Mapping[str, Counted]) -> No
 def _side_outputs(spark: SparkSession, bound: Bound, sources: Mapping[str, Source], counted: Mapping[str, Counted]) -> dict[str, DataFrame]:
     schema = rejected_schema([each.rejected_columns for each in sources.values()])
     nothing = spark.createDataFrame([], spark_schema(schema))
-    rejected = nothing
-    if bound.has_sink(REJECTED):
-        for name, each in sources.items():
-            rejected = rejected.union(each.rejected(spark, schema, counted[name].pieces))
-    return {REJECTED: rejected, LATE: nothing}
+    wanted = sources if bound.has_sink(REJECTED) else {}
+    rejected = [each.rejected(spark, schema, counted[name].pieces) for name, each in wanted.items()]
+    return {REJECTED: functools.reduce(DataFrame.union, rejected, nothing), LATE: nothing}
 
 
 def _first_rows(frame: DataFrame) -> pa.Table:
@@ -255,7 +252,9 @@ def _explained(what: str) -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        raise error_in(str(error)) or _failed(what, reason_of(error)) from None
+        reason = reason_of(error)
+        remedies = [f"Spark says: {reason}", *([NANOSECONDS] if "NANOS" in reason else [])]
+        raise error_in(str(error)) or data_error("K608", f"Spark cannot {what}", *remedies) from None
 
 
 def error_in(text: str) -> KeukaError | None:
@@ -267,7 +266,3 @@ def error_in(text: str) -> KeukaError | None:
     if found[1][1] in "1234":
         return QueryError(diagnostic)
     return InternalError(diagnostic) if found[1].startswith("K9") else DataError(diagnostic)
-
-
-def _failed(what: str, reason: str) -> DataError:
-    return data_error("K608", f"Spark cannot {what}", f"Spark says: {reason}", *([NANOSECONDS] if "NANOS" in reason else []))

@@ -5,6 +5,8 @@ pyspark has such a mapping of its own, which is not public and differs from vers
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pyarrow as pa
 from pyspark.sql import types
 
@@ -27,6 +29,7 @@ ARROW_OF: dict[type[types.DataType], pa.DataType] = {
     types.DayTimeIntervalType: pa.duration("us"),
     types.NullType: pa.null(),
 }
+SPARK_OF = {arrow: spark() for spark, arrow in ARROW_OF.items()}
 
 
 def arrow_schema(stream: str, schema: types.StructType) -> pa.Schema:
@@ -63,15 +66,20 @@ def spark_schema(schema: pa.Schema) -> types.StructType:
     return types.StructType([types.StructField(field.name, spark_type(field.type)) for field in schema])
 
 
-def spark_type(arrow: pa.DataType) -> types.DataType:
+def plain_type(arrow: pa.DataType) -> types.DataType:
+    """Of a type that is not made of others; a LookupError where there is none."""
     if pa.types.is_decimal(arrow):
         return types.DecimalType(arrow.precision, arrow.scale)
-    if pa.types.is_list(arrow):
-        return types.ArrayType(spark_type(arrow.value_type))
-    if pa.types.is_map(arrow):
-        return types.MapType(spark_type(arrow.key_type), spark_type(arrow.item_type))
-    if pa.types.is_struct(arrow):
-        return types.StructType([types.StructField(member.name, spark_type(member.type)) for member in arrow])
     if pa.types.is_timestamp(arrow):
         return types.TimestampNTZType() if arrow.tz is None else types.TimestampType()
-    return next(spark() for spark, known in ARROW_OF.items() if known.equals(arrow))
+    return SPARK_OF[arrow]
+
+
+def spark_type(arrow: pa.DataType, plain: Callable[[pa.DataType], types.DataType] = plain_type) -> types.DataType:
+    if pa.types.is_list(arrow) or pa.types.is_large_list(arrow):
+        return types.ArrayType(spark_type(arrow.value_type, plain))
+    if pa.types.is_map(arrow):
+        return types.MapType(spark_type(arrow.key_type, plain), spark_type(arrow.item_type, plain))
+    if pa.types.is_struct(arrow):
+        return types.StructType([types.StructField(member.name, spark_type(member.type, plain)) for member in arrow])
+    return plain(arrow)

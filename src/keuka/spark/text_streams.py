@@ -168,7 +168,8 @@ class TextFiles:
         """These fields of a line as variants say them: the values c0, whether they are given as g0, and whether the line is an object."""
 
         def of_line(line: Column) -> Column:
-            return text_columns.apart(self._parse(line, fields, _variant), lambda parsed: of_variants(line, parsed))
+            variants = self._parse(line, fields, lambda _: VariantType())
+            return text_columns.apart(variants, lambda parsed: of_variants(line, parsed))
 
         def of_variants(line: Column, parsed: Column) -> Column:
             whole = line.rlike(r"\}\s*\z") & parsed.getField(BROKEN).isNull() & ~line.contains(REPLACED)
@@ -300,13 +301,7 @@ def _is_text(arrow: pa.DataType) -> bool:
 
 def _strict_type(arrow: pa.DataType) -> DataType | None:
     """The type in which Spark's parser takes only values that JSON writes as such, or text for the text of any; None if there is none."""
-    if _is_text(arrow):
-        return StringType()
-    return STRICT.get(arrow)
-
-
-def _variant(arrow: pa.DataType) -> DataType:
-    return VariantType()
+    return StringType() if _is_text(arrow) else STRICT.get(arrow)
 
 
 def _is_quoted(name: str) -> Column:

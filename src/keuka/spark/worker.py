@@ -97,10 +97,6 @@ class Task:
     n_tasks: int | None  # that an executor runs at once; None: as many as it has processors
 
 
-def task_bytes(task: Task) -> bytes:
-    return pickle.dumps(task)
-
-
 @functools.lru_cache(maxsize=16)
 def _loaded(task: bytes) -> tuple[Task, Tables]:
     """Once a process: workers serve many partitions."""
