@@ -8,7 +8,7 @@ one. Nothing here looks at single events.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 from keuka.automaton.tables import OutputColumns, SourceColumns, Tables, damaged_tables
 from keuka.automaton.writer import TYPE_CODES
@@ -42,7 +42,12 @@ class Usage:
     n_results: int = 0
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(*[one + more for one, more in zip(astuple(self), astuple(other), strict=True)])
+        return Usage(
+            self.n_instances + other.n_instances,
+            self.most_instances + other.most_instances,
+            self.n_bytes + other.n_bytes,
+            self.n_results + other.n_results,
+        )
 
 
 NOTHING = Usage(0, 0, 0)
