@@ -314,29 +314,16 @@ def match(
     >>> keuka.match("SELECT price_1 AS low, price AS high FROM S NEXT {$2.price > $1.price} S", ticks, time="t").to_pylist()
     [{'low': 10, 'high': 12, '_start': 1, '_end': 2}]
     """
+    options: dict[str, Any] = {"language": language, "time": time, "type_column": type_column, "params": params}
+    options |= {"lateness": lateness, "unit": unit, "contributors": contributors}
     if _are_on_spark(streams):
         from keuka.spark.frames import on_spark
 
-        _check_one_thread(threads)
-        said = {"time": time, "type_column": type_column, "params": params, "lateness": lateness, "unit": unit}
-        said |= {name: value for name, value in {"on_bad_row": on_bad_row, "rejected": rejected}.items() if value is not None}
-        return on_spark(query, streams, language=language, output=output, contributors=contributors, limits=limits, **said)
-    prepared = prepare(
-        query,
-        streams,
-        language=language,
-        time=time,
-        type_column=type_column,
-        params=params,
-        outputs=() if output is None else (output,),
-        lateness=lateness,
-        unit=unit,
-        sort=sort,
-        contributors=contributors,
-        on_bad_row=on_bad_row if rejected is None else "reject",
-    )
-    chosen = output or prepared.default_output
-    return _collect(prepared, threads, limits, rejected)[chosen]
+        options |= _spark_options(threads, on_bad_row, rejected)
+        return on_spark(query, streams, output=output, limits=limits, **options)
+    options |= {"sort": sort, "on_bad_row": on_bad_row if rejected is None else "reject"}
+    prepared = prepare(query, streams, outputs=() if output is None else (output,), **options)
+    return _collect(prepared, threads, limits, rejected)[output or prepared.default_output]
 
 
 def _are_on_spark(streams: Any) -> bool:
@@ -346,9 +333,12 @@ def _are_on_spark(streams: Any) -> bool:
     return any(kind.__module__.startswith("pyspark.sql") and kind.__name__ == "DataFrame" for kind in kinds)
 
 
-def _check_one_thread(threads: int) -> None:
+def _spark_options(threads: int, on_bad_row: str | None, rejected: list[Any] | None) -> dict[str, Any]:
+    """What is said of bad rows, if anything is; threads cannot be asked for there."""
     if threads != 1:
         raise ValueError("threads are for data in this process; `keuka.on_spark(..., shards=n)` says how Spark divides it")
+    said = {"on_bad_row": on_bad_row, "rejected": rejected}
+    return {name: value for name, value in said.items() if value is not None}
 
 
 def check_limits(limits: object) -> None:
@@ -386,28 +376,16 @@ def match_all(
 
     On Spark each of the DataFrames computes all of them when it is used.
     """
+    options: dict[str, Any] = {"language": language, "time": time, "type_column": type_column, "params": params}
+    options |= {"lateness": lateness, "unit": unit, "contributors": contributors}
     if _are_on_spark(streams):
         from keuka.spark.frames import all_on_spark
 
-        _check_one_thread(threads)
-        said = {"time": time, "type_column": type_column, "params": params, "lateness": lateness, "unit": unit}
-        said |= {name: value for name, value in {"on_bad_row": on_bad_row, "rejected": rejected}.items() if value is not None}
-        results = all_on_spark(query, streams, language=language, contributors=contributors, limits=limits, **said)
+        options |= _spark_options(threads, on_bad_row, rejected)
+        results = all_on_spark(query, streams, limits=limits, **options)
         return {name: results.output(name) for name in results.names}
-    prepared = prepare(
-        query,
-        streams,
-        language=language,
-        time=time,
-        type_column=type_column,
-        params=params,
-        lateness=lateness,
-        unit=unit,
-        sort=sort,
-        contributors=contributors,
-        on_bad_row=on_bad_row if rejected is None else "reject",
-    )
-    return _collect(prepared, threads, limits, rejected)
+    options |= {"sort": sort, "on_bad_row": on_bad_row if rejected is None else "reject"}
+    return _collect(prepare(query, streams, **options), threads, limits, rejected)
 
 
 def prepare(

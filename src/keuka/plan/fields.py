@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as List
 from dataclasses import replace
-from typing import Any
 
 from keuka.algebra.operators import (
     Filter,
@@ -31,6 +30,7 @@ from keuka.algebra.operators import (
 from keuka.diagnostics import Diagnostic
 from keuka.errors import QueryError
 from keuka.expressions import CANDIDATE, FIRST, LAST, Column, Expression, Literal, substitute, walk
+from keuka.plan.rules import every_operator
 from keuka.schema import Attribute, Schema, field_at, field_name
 
 Path = tuple[str, ...]
@@ -46,21 +46,12 @@ def extract_fields(program: Program) -> Program:
     # A source has the same attributes wherever it is read. After the first time all of its fields are known.
     for _ in range(2):
         extraction = _Extraction(of_sources)
-        outputs = tuple([(name, extraction.like_before(operator)) for name, operator in program.outputs])
+        outputs = tuple([(name, extraction.selected(node, node.schema, ())) for name, node in program.outputs])
     return Program(outputs)
 
 
 def _reads_fields(program: Program) -> bool:
-    stack, seen = [operator for _, operator in program.outputs], set()
-    while stack:
-        node = stack.pop()
-        if any(column.path for e in expressions(node) for column in _columns(e)):
-            return True
-        if not isinstance(node, Published) or node.name not in seen:
-            stack.extend(inputs(node))
-        if isinstance(node, Published):
-            seen.add(node.name)
-    return False
+    return any(column.path for node in every_operator(program) for e in expressions(node) for column in _columns(e))
 
 
 def _columns(expression: Expression) -> list[Column]:
@@ -78,10 +69,14 @@ class _Extraction:
         self.of_sources = of_sources
         self.published: dict[tuple[str, tuple[Field, ...]], Published] = {}
 
-    def like_before(self, operator: Operator) -> Operator:
-        """The operator with the attributes it had."""
-        extended, places = self.extend(operator, ())
-        return _selected(extended, operator.schema, [places[i, ()] for i in range(len(operator.schema))])
+    def selected(self, operator: Operator, schema: Schema, fields: tuple[Field, ...]) -> Operator:
+        """The operator with its attributes as those of the schema, then these fields of them, and nothing else."""
+        extended, places = self.extend(operator, fields)
+        chosen, attributes = [places[field] for field in _appended(schema, fields)], _grown(schema, fields).attributes
+        if len(extended.schema) == len(chosen) and chosen == list(range(len(chosen))):
+            return extended
+        items = [Column(FIRST, k, a.type, a.name, arrow=a.arrow) for k, a in zip(chosen, attributes, strict=True)]
+        return Map(extended, tuple(items), Schema(attributes), extended.span)
 
     def extend(self, operator: Operator, fields: Iterable[Field]) -> tuple[Operator, Places]:
         """The operator with these fields among its attributes, and where all of them are."""
@@ -115,9 +110,7 @@ class _Extraction:
 
     def _published(self, operator: Published, wanted: tuple[Field, ...]) -> tuple[Operator, Places]:
         if (operator.name, wanted) not in self.published:
-            attributes = [(i, ()) for i in range(len(operator.schema))]
-            extended, places = self.extend(operator.input, wanted)
-            chosen = _selected(extended, _grown(operator.schema, wanted), [places[field] for field in (*attributes, *wanted)])
+            chosen = self.selected(operator.input, operator.schema, wanted)
             name = f"{operator.name}#fields{len(self.published)}" if wanted else operator.name
             self.published[operator.name, wanted] = replace(operator, name=name, input=chosen)
         return self.published[operator.name, wanted], _appended(operator.schema, wanted)
@@ -129,12 +122,9 @@ class _Extraction:
         return replace(operator, input=source, items=moved, schema=_grown(operator.schema, wanted)), _appended(operator.schema, wanted)
 
     def _union(self, operator: Union, wanted: tuple[Field, ...]) -> tuple[Operator, Places]:
-        schema, fields = _grown(operator.schema, wanted), [*[(i, ()) for i in range(len(operator.schema))], *wanted]
-        sides = []
-        for side in operator.inputs:
-            extended, places = self.extend(side, wanted)
-            sides.append(_selected(extended, schema, [places[field] for field in fields]))
-        return replace(operator, inputs=tuple(sides), schema=schema), _appended(operator.schema, wanted)
+        sides = tuple([self.selected(side, operator.schema, wanted) for side in operator.inputs])
+        schema = _grown(operator.schema, wanted)
+        return replace(operator, inputs=sides, schema=schema), _appended(operator.schema, wanted)
 
     def _concatenation(self, operator: Next | Sequence, wanted: tuple[Field, ...]) -> tuple[Operator, Places]:
         """Side i of its expressions is input i, and its attributes are those of some inputs, one after the other."""
@@ -211,11 +201,3 @@ def _side_by_side(pieces: List[tuple[Operator, Places, int]], schema: Schema) ->
         attributes += [a.renamed(names.get(k, field_name(a.name, (str(before),)))) for k, a in enumerate(operator.schema.attributes)]
         before += size
     return places, Schema(tuple(attributes))
-
-
-def _selected(operator: Operator, schema: Schema, places: List[int]) -> Operator:
-    """The attributes at these places as those of the schema; the operator itself if it has them already."""
-    if len(operator.schema) == len(places) and list(places) == list(range(len(places))):
-        return operator
-    items: Any = [Column(FIRST, k, a.type, a.name, arrow=a.arrow) for k, a in zip(places, schema.attributes, strict=True)]
-    return Map(operator, tuple(items), schema, operator.span)

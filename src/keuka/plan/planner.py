@@ -24,12 +24,11 @@ from keuka.algebra.operators import (
     Source,
     Union,
     boundaries,
-    inputs,
     leaves,
     with_inputs,
 )
 from keuka.automaton.automata import AutomatonOperator
-from keuka.automaton.build import build
+from keuka.automaton.build import build, stream_name
 from keuka.automaton.contract import Outputs, Plan, PlanOperator, Stage
 from keuka.automaton.fingerprint import fingerprint
 from keuka.automaton.sequences import SequenceOperator
@@ -37,7 +36,7 @@ from keuka.automaton.stacks import ALL_RULES, StackRules, build_stacks, is_feed
 from keuka.automaton.statistics import NOTHING_KNOWN, Statistics
 from keuka.plan.fields import extract_fields
 from keuka.plan.partition import find_partition
-from keuka.plan.rules import RULES, Rule, optimise
+from keuka.plan.rules import RULES, Rule, every_operator, optimise
 
 OPERATORS: tuple[type[PlanOperator], ...] = (AutomatonOperator, SequenceOperator)
 
@@ -128,19 +127,7 @@ def output_names(program: Program) -> tuple[str, ...]:
 
 def stream_names(program: Program) -> set[str]:
     """The names of all streams that are read, sources and published ones."""
-    found: set[str] = set()
-    stack = [operator for _, operator in program.outputs]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, Source):
-            found.add(node.stream)
-        elif isinstance(node, Published):
-            if node.name not in found:
-                found.add(node.name)
-                stack.append(node.input)
-        else:
-            stack.extend(inputs(node))
-    return found
+    return {stream_name(node) for node in every_operator(program) if isinstance(node, Source | Published)}
 
 
 def free_name(name: str, taken: set[str]) -> str:

@@ -7,7 +7,7 @@ so a query raises the same errors with and without the rules.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from keuka.algebra.operators import (
@@ -17,10 +17,13 @@ from keuka.algebra.operators import (
     Map,
     Next,
     Operator,
+    Program,
+    Published,
     Sequence,
     Union,
     boundaries,
     expressions,
+    inputs,
     map_expressions,
     with_inputs,
 )
@@ -152,6 +155,19 @@ def optimise(operator: Operator, rules: tuple[Rule, ...]) -> tuple[Operator, tup
 def everywhere(operator: Operator, rule: Rule) -> Operator:
     """Apply a rule to every node, inputs first. Published streams are rewritten where they are made, not where they are read."""
     return rule(with_inputs(operator, [everywhere(i, rule) for i in boundaries(operator)]))
+
+
+def every_operator(program: Program) -> Iterator[Operator]:
+    """From the outputs down, in the order of the text; what is published once, however often it is read."""
+    waiting, published = [operator for _, operator in reversed(program.outputs)], set()
+    while waiting:
+        operator = waiting.pop()
+        yield operator
+        if isinstance(operator, Published):
+            if operator.name in published:
+                continue
+            published.add(operator.name)
+        waiting += reversed(inputs(operator))
 
 
 def _without_true(alternative: Alternative) -> Alternative:

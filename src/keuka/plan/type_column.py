@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from keuka.algebra.operators import Filter, Operator, Program, Published, Source, inputs, with_inputs
 from keuka.diagnostics import Span
 from keuka.expressions import FIRST, Call, Column, Literal
+from keuka.plan.rules import every_operator
 from keuka.schema import Schema, Type
 
 
@@ -22,17 +23,9 @@ class TypeColumn:
 def sources_of(program: Program) -> dict[str, Span | None]:
     """The streams that a program reads, in the order of first use, and where it names them."""
     found: dict[str, Span | None] = {}
-    published: set[str] = set()
-    waiting = [operator for _, operator in reversed(program.outputs)]
-    while waiting:
-        operator = waiting.pop()
+    for operator in every_operator(program):
         if isinstance(operator, Source):
             found.setdefault(operator.stream, operator.span)
-        if isinstance(operator, Published) and operator.name in published:
-            continue
-        if isinstance(operator, Published):
-            published.add(operator.name)
-        waiting += reversed(inputs(operator))
     return found
 
 

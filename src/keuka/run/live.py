@@ -33,7 +33,7 @@ from keuka.kernel.stacks import MATCH_CHUNK
 from keuka.run import limits
 from keuka.run.embedded import FEWEST_ROWS, MOST_ROWS, next_rows
 from keuka.run.results import MatchBatch
-from keuka.run.runner import Runner, Usage
+from keuka.run.runner import NOTHING, Runner, Usage
 from keuka.schema import Meaning, StreamType, TimeAxis
 
 log = logging.getLogger("keuka")
@@ -268,7 +268,7 @@ class Live:
         self._wanted = wanted
 
     def usage(self, name: str) -> Usage:
-        return self.runner.usage(name) if self.runner is not None and name in self.rules else Usage(0, 0, 0)
+        return self.runner.usage(name) if self.runner is not None and name in self.rules else NOTHING
 
     # -- rows and time -----------------------------------------------------------------------------------------------------
 

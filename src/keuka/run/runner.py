@@ -7,7 +7,7 @@ one. Nothing here looks at single events.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from keuka.automaton.tables import OutputColumns, SourceColumns, Tables, damaged_tables
@@ -40,6 +40,17 @@ class Usage:
     most_instances: int
     n_bytes: int
     n_results: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.n_instances + other.n_instances,
+            self.most_instances + other.most_instances,
+            self.n_bytes + other.n_bytes,
+            self.n_results + other.n_results,
+        )
+
+
+NOTHING = Usage(0, 0, 0)
 
 
 class Runner:
@@ -136,33 +147,23 @@ class Runner:
         return tuple([column for _, column in self.forest.source_columns(stream) if own.root(column) != column])
 
     def usage(self, query: str) -> Usage:
-        used = [machine.usage(*part) for machine in self.machines for part in self.forest.parts_of(query)]
-        return Usage(sum([u[0] for u in used]), sum([u[1] for u in used]), sum([u[2] for u in used]))
+        return self._usage(self.forest.parts_of(query))
+
+    def _usage(self, parts: Iterable[tuple[int, int]]) -> Usage:
+        return sum([Usage(*machine.usage(*part)) for machine in self.machines for part in parts], NOTHING)
 
     def usage_of_step(self, query: str) -> Usage:
         """What a query holds, the results of the step at hand included."""
-        parts = self.usage_by_name(query).values()
-        return Usage(
-            sum([part.n_instances for part in parts]),
-            sum([part.most_instances for part in parts]),
-            sum([part.n_bytes for part in parts]),
-            sum([part.n_results for part in parts]),
-        )
+        return sum(self.usage_by_name(query).values(), NOTHING)
 
     def usage_by_name(self, query: str) -> dict[str, Usage]:
         """What the parts of a query hold, the results of the step at hand included: by the names under which they are published."""
         by_name: dict[str, Usage] = {}
         for stream, parts in self.forest.operators_of(query):
             name = self.forest.names[stream].partition("#")[0]
-            used = [machine.usage(*part) for machine in self.machines for part in parts]
             results = [machine.result_usage(stream) for machine in self.machines]
-            before = by_name.get(name, Usage(0, 0, 0))
-            by_name[name] = Usage(
-                before.n_instances + sum([u[0] for u in used]),
-                before.most_instances + sum([u[1] for u in used]),
-                before.n_bytes + sum([u[2] for u in used]) + sum([n_bytes for _, n_bytes in results]),
-                before.n_results + sum([n_rows for n_rows, _ in results]),
-            )
+            of_step = sum([Usage(0, 0, n_bytes, n_rows) for n_rows, n_bytes in results], self._usage(parts))
+            by_name[name] = by_name.get(name, NOTHING) + of_step
         return by_name
 
     @property
