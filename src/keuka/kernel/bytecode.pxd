@@ -148,7 +148,8 @@ cdef inline bint less(double a, double b) noexcept nogil:
     return a < b or (isnan(b) and not isnan(a))
 
 cdef inline uint8_t strict(uint8_t a, uint8_t b) noexcept nogil:
-    return IS_NULL if (a | b) & <int>IS_NULL else a | b
+    cdef uint8_t either = a | b
+    return 1 if either & 1 else either  # 1 is IS_NULL
 
 cdef inline int64_t scaled(int64_t value, int64_t power, bint is_beyond) noexcept nogil:
     # The product, or the largest value of its sign; `is_beyond`: only zero has another product.

@@ -13,7 +13,6 @@ cdef Status meet_candidate(Machine machine, Automata own, int64_t state, Pool* p
 cdef Status run_starts(Machine machine, Automata own, int64_t group, int64_t stream, int64_t row) noexcept nogil
 cdef Status probe_alone(Machine machine, Automata own, int64_t state, Pool* pool, View* view, int64_t row, int64_t position) noexcept nogil
 cdef Status probe(Machine machine, Automata own, int64_t state, Pool* pool, View* view, int64_t row, int64_t position) noexcept nogil
-cdef Status meet(Machine machine, Automata own, int64_t state, Pool* pool, int64_t* words, View* view, int64_t row) noexcept nogil
 cdef Status follow_edge(
     Machine machine, Automata own, int64_t program, Pool* pool, int64_t* words, View* view, int64_t row, bint primitive, int64_t* node
 ) noexcept nogil

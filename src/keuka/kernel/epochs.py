@@ -217,8 +217,20 @@ def probe(machine, own, state, pool, view, row, position):
     return Status.FINE
 
 
-def meet(machine, own, state, pool, words, view, row):
-    """Let a candidate meet an instance; `affected` and `rebound` say what became of it."""
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def meet(
+    machine: Machine,
+    own: Automata,
+    state: int64_t,
+    pool: cython.pointer(Pool),
+    words: cython.pointer(int64_t),
+    view: cython.pointer(View),
+    row: int64_t,
+) -> Status:
+    """Let a candidate meet an instance; `affected` and `rebound` say what became of it. A call would be an eighth of the instructions."""
     node: int64_t = -1
     own.epoch.affected = False
     own.epoch.rebound = False
