@@ -35,7 +35,8 @@ class Shown:
     n_rows: int = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self.batches.append(batch.slice(0, max(0, N_SHOWN - self.n_rows)))
+        if self.n_rows < N_SHOWN:  # an empty slice would keep the memory of its batch
+            self.batches.append(batch.slice(0, N_SHOWN - self.n_rows))
         self.n_rows += batch.num_rows
 
     def result(self) -> tuple[pa.Table, int]:
