@@ -127,158 +127,128 @@ def evaluate_lanes(
         pc += 1
         dv = frame.values + ins.dst * stride
         df = frame.flags + ins.dst * stride
-        if op == LOAD_EVENT:
-            memcpy(dv, frame.columns[ins.a].values + frame.row, n * 8)
-            if frame.columns[ins.a].flags != cython.NULL:
-                memcpy(df, frame.columns[ins.a].flags + frame.row, n)
-            else:
+        if op <= LOAD_DUR:
+            if op == LOAD_EVENT:
+                memcpy(dv, frame.columns[ins.a].values + frame.row, n * 8)
+                if frame.columns[ins.a].flags != cython.NULL:
+                    memcpy(df, frame.columns[ins.a].flags + frame.row, n)
+                else:
+                    memset(df, 0, n)
+            elif op == LOAD_SLOT:
+                dv[0] = frame.slots[ins.a]
+                df[0] = frame.slot_flags[ins.a]
+            elif op == LOAD_CONST:
+                for i in range(n):
+                    dv[i] = frame.constants[ins.a]
+                memset(df, 0, n)
+            elif op == LOAD_NULL:
+                memset(dv, 0, n * 8)
+                memset(df, IS_NULL, n)
+            elif op == LOAD_DUR:
+                # Differences of ticks saturate: an event may span all of time.
+                for i in range(n):
+                    t = frame.starts[frame.row + i] if frame.slots == cython.NULL else frame.instance_start
+                    if sub_overflows(frame.ends[frame.row + i], t, cython.address(t)) or add_overflows(t, 1, cython.address(t)):
+                        t = 0x7FFFFFFFFFFFFFFF
+                    dv[i] = t
                 memset(df, 0, n)
             continue
-        elif op == LOAD_SLOT:
-            dv[0] = frame.slots[ins.a]
-            df[0] = frame.slot_flags[ins.a]
-            continue
-        elif op == LOAD_CONST:
-            for i in range(n):
-                dv[i] = frame.constants[ins.a]
-            memset(df, 0, n)
-            continue
-        elif op == LOAD_NULL:
-            memset(dv, 0, n * 8)
-            memset(df, IS_NULL, n)
-            continue
-        elif op == LOAD_DUR:
-            # Differences of ticks saturate: an event may span all of time.
-            for i in range(n):
-                t = frame.starts[frame.row + i] if frame.slots == cython.NULL else frame.instance_start
-                if sub_overflows(frame.ends[frame.row + i], t, cython.address(t)) or add_overflows(t, 1, cython.address(t)):
-                    t = 0x7FFFFFFFFFFFFFFF
-                dv[i] = t
-            memset(df, 0, n)
-            continue
         av = frame.values + ins.a * stride
+        bv = frame.values + ins.b * stride
+        cv = frame.values + ins.c * stride
         af = frame.flags + ins.a * stride
+        bf = frame.flags + ins.b * stride
+        cf = frame.flags + ins.c * stride
         dd = cython.cast(cython.pointer(cython.double), dv)
         ad = cython.cast(cython.pointer(cython.double), av)
-        # One argument.
+        bd = cython.cast(cython.pointer(cython.double), bv)
+        # The flags of strict operations; those with one argument first. The others see to their flags themselves.
+        if op in (
+            TO_DOUBLE, NEG_I, ABS_I, NEG_D, ABS_D, FLOOR_D, CEIL_D, NOT, LENGTH, LOWER, UPPER, IN_SET, IN_SET_D, MOVE, SCALE_UP, UNSCALE,
+        ):  # fmt: skip
+            for i in range(n):
+                df[i] = af[i]
+        elif op in (
+            ADD_I, SUB_I, MUL_I, MOD_I, ADD_D, SUB_D, MUL_D, DIV_D, MOD_D, ROUND_D, ROUND_I, LIMIT,
+            EQ_I, LT_I, LE_I, EQ_D, LT_D, LE_D, LT_S, LE_S, LIKE, CONCAT,
+        ):  # fmt: skip
+            for i in range(n):
+                df[i] = strict(af[i], bf[i])
         if op == TO_DOUBLE:
             for i in range(n):
                 dd[i] = cython.cast(cython.double, av[i])
-                df[i] = af[i]
-            continue
         elif op == NEG_I:
             for i in range(n):
-                df[i] = af[i]
                 if sub_overflows(0, av[i], cython.address(dv[i])) and df[i] == 0:
                     df[i] = IS_ERROR
-            continue
         elif op == ABS_I:
             for i in range(n):
-                df[i] = af[i]
                 if av[i] >= 0:
                     dv[i] = av[i]
                 elif sub_overflows(0, av[i], cython.address(dv[i])) and df[i] == 0:
                     df[i] = IS_ERROR
-            continue
         elif op == NEG_D:
             for i in range(n):
                 dd[i] = -ad[i]
-                df[i] = af[i]
-            continue
         elif op == ABS_D:
             for i in range(n):
                 dd[i] = fabs(ad[i])
-                df[i] = af[i]
-            continue
         elif op == FLOOR_D or op == CEIL_D:
             for i in range(n):
-                df[i] = af[i]
                 dd[i] = floor(ad[i]) if op == FLOOR_D else ceil(ad[i])
                 if -9223372036854775808.0 <= dd[i] < 9223372036854775808.0:
                     dv[i] = cython.cast(int64_t, dd[i])
                 elif df[i] == 0:
                     df[i] = IS_ERROR
-            continue
         elif op == NOT:
             for i in range(n):
                 dv[i] = av[i] ^ 1
-                df[i] = af[i]
-            continue
         elif op == NULL_TEST:
             for i in range(n):
                 dv[i] = af[i] == IS_NULL
                 df[i] = af[i] & IS_ERROR
-            continue
         elif op == LENGTH:
             for i in range(n):
-                df[i] = af[i]
                 if df[i] == 0:
                     dv[i] = strings.length(av[i])
-            continue
         elif op == LOWER or op == UPPER:
             for i in range(n):
-                df[i] = af[i]
                 if df[i] == 0:
                     dv[i] = strings.change_case(av[i], op == UPPER)
                     if dv[i] < 0:
                         return -1
-            continue
         elif op == IN_SET:
             for i in range(n):
-                df[i] = af[i]
                 dv[i] = in_set(frame, ins.b, av[i])
-            continue
         elif op == IN_SET_D:
             for i in range(n):
-                df[i] = af[i]
                 dv[i] = in_set(frame, ins.b, canonical_double(av[i]))
-            continue
         elif op == LOCAL or op == INSTANT:
             zone = frame.sets.rows + ins.b
             move_to_zone(op == LOCAL, n, dv, df, av, af, frame.sets.values + zone.first, zone.end - zone.first)
-            continue
         elif op == MOVE:
             for i in range(n):
                 dv[i] = av[i]
-                df[i] = af[i]
-            continue
         elif op == SCALE_UP:
             t = power_of_ten(ins.b)
             for i in range(n):
-                df[i] = af[i]
                 dv[i] = scaled(av[i], t, ins.b > 18)
-            continue
         elif op == UNSCALE:
             for i in range(n):
                 dd[i] = unscaled(av[i], ins.b)
-                df[i] = af[i]
-            continue
-        bv = frame.values + ins.b * stride
-        bf = frame.flags + ins.b * stride
-        bd = cython.cast(cython.pointer(cython.double), bv)
-        if op == FUNCTION:
+        elif op == FUNCTION:
             if not apply_function(ins.c, n, dv, df, av, af, bv, bf, strings):
                 return -1
-            continue
-        # Two arguments, not strict.
-        if op == AND:
+        elif op == AND or op == OR:
+            # One side may decide: false for AND, true for OR. `t` is what the other side must be then.
+            t = op == AND
             for i in range(n):
-                if (af[i] == 0 and av[i] == 0) or (bf[i] == 0 and bv[i] == 0):
-                    dv[i] = 0
+                if (af[i] == 0 and av[i] != t) or (bf[i] == 0 and bv[i] != t):
+                    dv[i] = 1 - t
                     df[i] = 0
                 else:
                     df[i] = strict(af[i], bf[i])
-                    dv[i] = 1
-            continue
-        elif op == OR:
-            for i in range(n):
-                if (af[i] == 0 and av[i] != 0) or (bf[i] == 0 and bv[i] != 0):
-                    dv[i] = 1
-                    df[i] = 0
-                else:
-                    df[i] = strict(af[i], bf[i])
-                    dv[i] = 0
-            continue
+                    dv[i] = t
         elif op == COALESCE:
             for i in range(n):
                 if af[i] == IS_NULL:
@@ -287,10 +257,7 @@ def evaluate_lanes(
                 else:
                     dv[i] = av[i]
                     df[i] = af[i]
-            continue
         elif op == SELECT:
-            cv = frame.values + ins.c * stride
-            cf = frame.flags + ins.c * stride
             for i in range(n):
                 if af[i] == IS_ERROR:
                     df[i] = IS_ERROR
@@ -300,8 +267,7 @@ def evaluate_lanes(
                 else:
                     dv[i] = cv[i]
                     df[i] = cf[i]
-            continue
-        elif LEAST_I <= op <= GREATEST_S:
+        elif op in (LEAST_I, LEAST_D, LEAST_S, GREATEST_I, GREATEST_D, GREATEST_S):
             # Nulls are skipped; an error on either side is an error.
             for i in range(n):
                 if (af[i] | bf[i]) & IS_ERROR:
@@ -312,42 +278,32 @@ def evaluate_lanes(
                 else:
                     dv[i] = bv[i]
                     df[i] = bf[i]
-            continue
         elif op == SUBSTRING:
-            cv = frame.values + ins.c * stride
-            cf = frame.flags + ins.c * stride
             for i in range(n):
                 df[i] = strict(strict(af[i], bf[i]), cf[i])
                 if df[i] == 0:
                     dv[i] = strings.substring(av[i], bv[i], cv[i])
                     if dv[i] < 0:
                         return -1
-            continue
-        # Two arguments, strict.
-        if op == LIMIT:
+        elif op == LIMIT:
             for i in range(n):
-                df[i] = strict(af[i], bf[i])
                 if (av[i] > bv[i] or av[i] < -bv[i]) and df[i] == 0:
                     df[i] = IS_ERROR
                 dv[i] = av[i]  # the last to be written: it may be the register of the limit
         elif op == ADD_I:
             for i in range(n):
-                df[i] = strict(af[i], bf[i])
                 if add_overflows(av[i], bv[i], cython.address(dv[i])) and df[i] == 0:
                     df[i] = IS_ERROR
         elif op == SUB_I:
             for i in range(n):
-                df[i] = strict(af[i], bf[i])
                 if sub_overflows(av[i], bv[i], cython.address(dv[i])) and df[i] == 0:
                     df[i] = IS_ERROR
         elif op == MUL_I:
             for i in range(n):
-                df[i] = strict(af[i], bf[i])
                 if mul_overflows(av[i], bv[i], cython.address(dv[i])) and df[i] == 0:
                     df[i] = IS_ERROR
         elif op == MOD_I:
             for i in range(n):
-                df[i] = strict(af[i], bf[i])
                 if bv[i] == 0 or bv[i] == -1:
                     # -2^63 % -1 traps in C; the remainder by -1 is 0.
                     df[i] = IS_NULL if bv[i] == 0 and df[i] == 0 else df[i]
@@ -357,35 +313,28 @@ def evaluate_lanes(
         elif op == ADD_D:
             for i in range(n):
                 dd[i] = ad[i] + bd[i]
-                df[i] = strict(af[i], bf[i])
         elif op == SUB_D:
             for i in range(n):
                 dd[i] = ad[i] - bd[i]
-                df[i] = strict(af[i], bf[i])
         elif op == MUL_D:
             for i in range(n):
                 dd[i] = ad[i] * bd[i]
-                df[i] = strict(af[i], bf[i])
         elif op == DIV_D:
             for i in range(n):
-                df[i] = strict(af[i], bf[i])
                 if bd[i] == 0.0 and df[i] == 0:
                     df[i] = IS_NULL
                 dd[i] = ad[i] / bd[i]
         elif op == MOD_D:
             for i in range(n):
-                df[i] = strict(af[i], bf[i])
                 if bd[i] == 0.0 and df[i] == 0:
                     df[i] = IS_NULL
                 dd[i] = fmod(ad[i], bd[i])
         elif op == ROUND_D:
             for i in range(n):
-                df[i] = strict(af[i], bf[i])
                 if df[i] == 0:
                     dd[i] = round_double(ad[i], bv[i])
         elif op == ROUND_I:
             for i in range(n):
-                df[i] = strict(af[i], bf[i])
                 if df[i] == 0 and not round_integer(av[i], bv[i], cython.address(t)):
                     df[i] = IS_ERROR
                 if df[i] == 0:
@@ -393,41 +342,32 @@ def evaluate_lanes(
         elif op == EQ_I:
             for i in range(n):
                 dv[i] = av[i] == bv[i]
-                df[i] = strict(af[i], bf[i])
         elif op == LT_I:
             for i in range(n):
                 dv[i] = av[i] < bv[i]
-                df[i] = strict(af[i], bf[i])
         elif op == LE_I:
             for i in range(n):
                 dv[i] = av[i] <= bv[i]
-                df[i] = strict(af[i], bf[i])
         elif op == EQ_D:
             for i in range(n):
                 dv[i] = ad[i] == bd[i] or (isnan(ad[i]) and isnan(bd[i]))
-                df[i] = strict(af[i], bf[i])
         elif op == LT_D:
             for i in range(n):
                 dv[i] = less(ad[i], bd[i])
-                df[i] = strict(af[i], bf[i])
         elif op == LE_D:
             for i in range(n):
                 dv[i] = not less(bd[i], ad[i])
-                df[i] = strict(af[i], bf[i])
         elif op == LT_S or op == LE_S:
             for i in range(n):
-                df[i] = strict(af[i], bf[i])
                 if df[i] == 0:
                     t = strings.compare(av[i], bv[i])
                     dv[i] = t < 0 or (t == 0 and op == LE_S)
         elif op == LIKE:
             for i in range(n):
-                df[i] = strict(af[i], bf[i])
                 if df[i] == 0:
                     dv[i] = strings.like(av[i], bv[i])
         elif op == CONCAT:
             for i in range(n):
-                df[i] = strict(af[i], bf[i])
                 if df[i] == 0:
                     dv[i] = strings.concat(av[i], bv[i])
                     if dv[i] < 0:
