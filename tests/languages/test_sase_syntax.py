@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from keuka.languages.parsing import walk
-from keuka.languages.sase.syntax import Component, children
+from keuka.languages.sase.syntax import Component
 from keuka.languages.values import Operation, Reference
 
 from .sase import operator, outline, parsed, where
@@ -40,7 +40,7 @@ def test_keywords_in_any_case_and_any_blanks(text):
 def test_names_in_backticks_may_be_anything():
     query = only("SEQ(`my type` `where`, `SEQ` s (`a b` = 1)) WHERE `where`.`x y` = s.z AND [`a b`]")
     assert [component.types[0].text for component in query.components] == ["my type", "SEQ"]
-    references = [node for node in walk(query.where, children) if isinstance(node, Reference)]
+    references = [node for node in walk(query.where) if isinstance(node, Reference)]
     assert [(r.qualifier, r.name) for r in references] == [("where", "x y"), ("s", "z"), ("", "a b")]
 
 
@@ -74,7 +74,7 @@ def test_spans():
     query = only(
         "SEQ(A a , ! ANY( B, C ) n (x > 3), D (y=1)) WHERE [ x , y = 3 ] AND $x1.x = a . x RETURN a.x, n . *, a.x+1 AS b PUBLISH P ;"
     )
-    components = [node.span.text for node in walk(query, children) if isinstance(node, Component)]
+    components = [node.span.text for node in walk(query) if isinstance(node, Component)]
     assert components == ["A a", "! ANY( B, C ) n (x > 3)", "D (y=1)"]
     assert [operand.span.text for operand in query.where.operands] == ["[ x , y = 3 ]", "$x1.x = a . x"]
     assert [item.span.text for item in query.items] == ["a.x", "n . *", "a.x+1 AS b"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from keuka.expressions import show
-from keuka.languages.cel.syntax import Filter, Fold, Next, Query, Read, Union, children
+from keuka.languages.cel.syntax import Filter, Fold, Next, Query, Read, Union
 from keuka.languages.parsing import walk
 from keuka.languages.values import Operation
 
@@ -57,7 +57,7 @@ def test_queries_end_with_a_semicolon_and_the_last_one_need_not():
 
 def test_subqueries_may_publish():
     (query,) = parsed("FROM (SELECT a FROM S PUBLISH A) NEXT ((FROM T PUBLISH B))").queries
-    assert [node.publish.text for node in walk(query, children) if isinstance(node, Query) and node.publish] == ["A", "B"]
+    assert [node.publish.text for node in walk(query) if isinstance(node, Query) and node.publish] == ["A", "B"]
 
 
 def test_fold_takes_any_number_of_assignments():
@@ -117,7 +117,7 @@ def test_spans_of_streams(kind, text):
     (query,) = parsed(
         "SELECT Name /* n */ , -Volume * 2 AS v FROM FILTER {Price>1} (Stock) NEXT {$2.Name = $1.Name} ( Stock ) PUBLISH X ;"
     ).queries
-    assert next(node for node in walk(query, children) if isinstance(node, kind)).span.text == text
+    assert next(node for node in walk(query) if isinstance(node, kind)).span.text == text
     assert query.span.text.endswith("PUBLISH X")
     assert [item.span.text for item in query.items] == ["Name", "-Volume * 2 AS v"]
 

@@ -10,7 +10,7 @@ from keuka.expressions import Column, Expression, Literal, scale_of, zone_of
 from keuka.languages.functions import check_function
 from keuka.languages.parsing import walk
 from keuka.languages.typing import Scope, misplaced_duration, referred, typed
-from keuka.languages.values import Constant, Dur, FunctionCall, Name, Reference, Value, children, ungrouped
+from keuka.languages.values import Constant, Dur, FunctionCall, Name, Reference, Value, ungrouped
 from keuka.schema import ARROW_OF, Attribute, Schema, Type, decimal_type
 
 
@@ -43,7 +43,7 @@ def named_column(item: Value, name: Name, span: Span, schema: Schema, scope: Sco
 
 def unnamed(value: Value, no_duration: str) -> QueryError:
     """Why a column that is no plain attribute is refused without a name: first for what a name would not repair."""
-    for node in walk(value, children):
+    for node in walk(value):
         if isinstance(node, Dur):
             return misplaced_duration(node, no_duration)
         if isinstance(node, FunctionCall):

@@ -5,15 +5,16 @@ In: a text and the builder of its language. Out: what the builder makes of the g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from keuka.diagnostics import SURROGATE, Diagnostic, SourceText, Span
 from keuka.errors import QueryError
 from keuka.languages.mistakes import Vocabulary, explain_mistake
+from keuka.languages.values import Node, children
 
 if TYPE_CHECKING:
     from lark import Lark, Tree
@@ -28,13 +29,7 @@ class Grammar:
     vocabulary: Vocabulary
 
 
-class _Placed(Protocol):
-    @property
-    def span(self) -> Span: ...
-
-
-_Node = TypeVar("_Node", bound=_Placed)
-_Query = TypeVar("_Query", bound=_Placed)
+_Query = TypeVar("_Query", bound=Node)
 
 
 @dataclass(frozen=True)
@@ -59,11 +54,11 @@ def keywords(path: Path) -> frozenset[str]:
     return frozenset([terminal.name for terminal in parser(path).terminals if terminal.pattern.value == rf"(?ai:{terminal.name})\b"])
 
 
-def parse_queries(grammar: Grammar, source: SourceText, builder: object, children: Callable[[Any], tuple[Any, ...]]) -> File[Any]:
+def parse_queries(grammar: Grammar, source: SourceText, builder: object) -> File[Any]:
     """The queries of a text, or the first syntax error in it. `builder` has a method for every rule of the grammar."""
     queries = _parse(grammar, source, builder)
     for query in queries:
-        _check_nesting(query, children)
+        _check_nesting(query)
     return File(source, queries)
 
 
@@ -81,16 +76,16 @@ def _parse(grammar: Grammar, source: SourceText, builder: object) -> tuple[Any, 
     return queries
 
 
-def walk(node: Any, children: Callable[[Any], tuple[Any, ...]]) -> Iterator[Any]:
+def walk(node: Node) -> Iterator[Any]:
     """The node and everything inside it in the order of the text, without recursion."""
-    stack = [node]
+    stack: list[Node] = [node]
     while stack:
         top = stack.pop()
         yield top
         stack.extend(reversed(children(top)))
 
 
-def _check_nesting(root: _Node, children: Callable[[_Node], tuple[_Node, ...]]) -> None:
+def _check_nesting(root: Node) -> None:
     """Refuse a tree that is deeper than later stages accept, at the first node that is too deep."""
     stack = [(root, 1)]
     while stack:

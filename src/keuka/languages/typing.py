@@ -186,7 +186,7 @@ def _with_lists(value: Operation | FunctionCall | Cast, scope: Scope) -> list[Va
     """The operands; where parameters of an IN are lists, the values of the lists."""
     operator = value.operator if isinstance(value, Operation) else ""
     if operator not in ("in", "in list"):
-        return list(children(value))
+        return children(value)
     first, *candidates = children(value)
     parts: list[Value | Literal] = [first]
     for candidate in candidates:

@@ -24,44 +24,56 @@ class Name:
 
 
 @dataclass(frozen=True)
-class Constant:
-    """A string, TRUE, FALSE or NULL."""
+class Node:
+    """A part of a syntax tree. The parts inside it are in its fields, in the order of the text; names do not count."""
 
-    value: bool | str | None
-    span: Span = field(compare=False, repr=False)
+    span: Span = field(compare=False, repr=False, kw_only=True)
+
+
+def children(node: Node) -> list[Any]:
+    found: list[Any] = []
+    names: tuple[str, ...] = node.__match_args__  # its fields without the span
+    for name in names:
+        part = getattr(node, name)
+        found += [each for each in (part if isinstance(part, tuple) else (part,)) if isinstance(each, Node)]
+    return found
 
 
 @dataclass(frozen=True)
-class Number:
+class Constant(Node):
+    """A string, TRUE, FALSE or NULL."""
+
+    value: bool | str | None
+
+
+@dataclass(frozen=True)
+class Number(Node):
     """A number in its digits: whether it fits 64 bits can be said only once a minus before it is known."""
 
     digits: str
     is_integer: bool
-    span: Span = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class Timespan:
+class Timespan(Node):
     """A duration with a unit, `10 min`; how many ticks that is depends on the clock of the stream."""
 
     digits: str
     unit: str
-    span: Span = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class Parameter:
+class Parameter(Node):
     name: str
-    span: Span = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class Dur:
-    span: Span = field(compare=False, repr=False)
+class Dur(Node):
+    """How long a match lasts."""
 
 
 @dataclass(frozen=True)
-class Reference:
+class Reference(Node):
     """An attribute; `qualifier` is what the language puts before it (CEL: `$1.`, `$2.`, `$.` or nothing).
 
     `fields` lead from a struct to a value in it: `payload.user.id`.
@@ -69,7 +81,6 @@ class Reference:
 
     qualifier: str
     name: str
-    span: Span = field(compare=False, repr=False)
     fields: tuple[str, ...] = ()
 
     @property
@@ -79,7 +90,7 @@ class Reference:
 
 
 @dataclass(frozen=True)
-class Operation:
+class Operation(Node):
     """An operator with its operands: a sign, or one of and, or, not, minus, is null, like, in, in list, between, case, case of.
 
     `in list` has a parameter with many values in its second place, `in` may have some among the others.
@@ -88,45 +99,31 @@ class Operation:
 
     operator: str
     operands: tuple[Value, ...]
-    span: Span = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class FunctionCall:
+class FunctionCall(Node):
     name: Name
     arguments: tuple[Value, ...]
-    span: Span = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class Cast:
+class Cast(Node):
     """`cast(value AS type)`; the numbers in parentheses behind a type are `digits`."""
 
     value: Value
     type: Name
     digits: tuple[Name, ...]
-    span: Span = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class Group:
+class Group(Node):
     """An expression in parentheses."""
 
     inner: Value
-    span: Span = field(compare=False, repr=False)
 
 
 Value = Constant | Number | Timespan | Parameter | Dur | Reference | Operation | FunctionCall | Cast | Group
-
-
-def children(value: Value) -> tuple[Value, ...]:
-    if isinstance(value, Operation):
-        return value.operands
-    if isinstance(value, FunctionCall):
-        return value.arguments
-    if isinstance(value, Cast):
-        return (value.value,)
-    return (value.inner,) if isinstance(value, Group) else ()
 
 
 def ungrouped(value: Value) -> Value:
@@ -167,7 +164,7 @@ class ValueBuilder:
         return _operation("and", parts[::2])
 
     def negation(self, parts: list[Any]) -> Value:
-        return Operation("not", (parts[1],), self.token_span(parts[0]).to(parts[1].span))
+        return Operation("not", (parts[1],), span=self.token_span(parts[0]).to(parts[1].span))
 
     def comparison(self, parts: list[Any]) -> Value:
         operator = str(parts[1])
@@ -176,11 +173,11 @@ class ValueBuilder:
     arithmetic = comparison
 
     def minus(self, parts: list[Any]) -> Value:
-        return Operation("minus", (parts[1],), self.token_span(parts[0]).to(parts[1].span))
+        return Operation("minus", (parts[1],), span=self.token_span(parts[0]).to(parts[1].span))
 
     def null_test(self, parts: list[Any]) -> Value:
         value, _, negated, null = parts
-        return _perhaps_not(negated, Operation("is null", (value,), value.span.to(self.token_span(null))))
+        return _perhaps_not(negated, Operation("is null", (value,), span=value.span.to(self.token_span(null))))
 
     def like(self, parts: list[Any]) -> Value:
         value, negated, _, pattern = parts
@@ -189,7 +186,7 @@ class ValueBuilder:
     def membership(self, parts: list[Any]) -> Value:
         value, negated, _, _, *candidates, close = parts
         span = value.span.to(self.token_span(close))
-        return _perhaps_not(negated, Operation("in", (value, *candidates[::2]), span))
+        return _perhaps_not(negated, Operation("in", (value, *candidates[::2]), span=span))
 
     def listed(self, parts: list[Any]) -> Value:
         value, negated, _, token = parts
@@ -200,33 +197,33 @@ class ValueBuilder:
         return _perhaps_not(negated, _operation("between", (value, low, high)))
 
     def number(self, parts: list[Token]) -> Value:
-        return Number(str(parts[0]), parts[0].type.endswith("INTEGER"), self.token_span(parts[0]))
+        return Number(str(parts[0]), parts[0].type.endswith("INTEGER"), span=self.token_span(parts[0]))
 
     def timespan(self, parts: list[Token]) -> Value:
-        return Timespan(str(parts[0]), parts[1].lower(), self.token_span(parts[0], parts[1]))
+        return Timespan(str(parts[0]), parts[1].lower(), span=self.token_span(parts[0], parts[1]))
 
     def text(self, parts: list[Token]) -> Value:
         quote = parts[0][0]
-        return Constant(parts[0][1:-1].replace(quote * 2, quote), self.token_span(parts[0]))
+        return Constant(parts[0][1:-1].replace(quote * 2, quote), span=self.token_span(parts[0]))
 
     def word(self, parts: list[Token]) -> Value:
-        return Constant({"TRUE": True, "FALSE": False, "NULL": None}[parts[0].upper()], self.token_span(parts[0]))
+        return Constant({"TRUE": True, "FALSE": False, "NULL": None}[parts[0].upper()], span=self.token_span(parts[0]))
 
     def parameter(self, parts: list[Token]) -> Value:
-        return Parameter(str(parts[0][1:]), self.token_span(parts[0]))
+        return Parameter(str(parts[0][1:]), span=self.token_span(parts[0]))
 
     def dur(self, parts: list[Token]) -> Value:
-        return Dur(self.token_span(parts[0]))
+        return Dur(span=self.token_span(parts[0]))
 
     def function(self, parts: list[Any]) -> Value:
         name, _, *arguments, close = parts
         span = self.token_span(name, close)
-        return FunctionCall(Name(str(name), self.token_span(name)), tuple([a for a in arguments[::2] if a is not None]), span)
+        return FunctionCall(Name(str(name), self.token_span(name)), tuple([a for a in arguments[::2] if a is not None]), span=span)
 
     def cast(self, parts: list[Any]) -> Value:
         name, _, value, _, type, *behind, close = parts
         digits = [Name(str(token), self.token_span(token)) for token in behind if token is not None and token.type == "INTEGER"]
-        return Cast(value, Name(str(type), self.token_span(type)), tuple(digits), self.token_span(name, close))
+        return Cast(value, Name(str(type), self.token_span(type)), tuple(digits), span=self.token_span(name, close))
 
     def case(self, parts: list[Any]) -> Value:
         first, compared, *branches, _, default, last = parts
@@ -235,16 +232,16 @@ class ValueBuilder:
             operands.append(default)
         span = self.token_span(first, last)
         if compared is None:
-            return Operation("case", tuple(operands), span)
-        return Operation("case of", (compared, *operands), span)
+            return Operation("case", tuple(operands), span=span)
+        return Operation("case of", (compared, *operands), span=span)
 
     def group(self, parts: list[Any]) -> Value:
-        return Group(parts[1], self.token_span(parts[0], parts[2]))
+        return Group(parts[1], span=self.token_span(parts[0], parts[2]))
 
 
 def _operation(operator: str, operands: Sequence[Value]) -> Operation:
-    return Operation(operator, tuple(operands), operands[0].span.to(operands[-1].span))
+    return Operation(operator, tuple(operands), span=operands[0].span.to(operands[-1].span))
 
 
 def _perhaps_not(negated: Token | None, value: Operation) -> Operation:
-    return value if negated is None else Operation("not", (value,), value.span)
+    return value if negated is None else Operation("not", (value,), span=value.span)

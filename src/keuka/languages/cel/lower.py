@@ -15,7 +15,7 @@ from keuka.languages.cel.select import lower_select
 from keuka.languages.language import Files, Language
 from keuka.languages.published import unknown_stream
 from keuka.languages.typing import predicate
-from keuka.languages.values import Name
+from keuka.languages.values import Name, Node
 
 
 def _query(query: syntax.Query, context: Context) -> Lowered | None:
@@ -78,7 +78,7 @@ def _filter(stream: syntax.Filter, lowered: Lowered, context: Context) -> Lowere
     return Lowered(algebra.Filter(lowered.operator, condition or TRUE, stream.span), lowered.chain, lowered.axis)
 
 
-def _nodes(files: Files) -> list[syntax.Node]:
+def _nodes(files: Files) -> list[Node]:
     return [node for file in files for query in file.queries for node in query.inside]
 
 

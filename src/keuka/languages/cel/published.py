@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from keuka.diagnostics import Span
-from keuka.languages.cel.syntax import Node, Query, Read, children
+from keuka.languages.cel.syntax import Query, Read
 from keuka.languages.language import Files
 from keuka.languages.published import Publications
+from keuka.languages.values import Node, children
 
 
 def outputs(files: Files) -> tuple[Query, ...]:
@@ -16,7 +17,7 @@ def outputs(files: Files) -> tuple[Query, ...]:
 def needs(query: Query, published: Publications[Query]) -> list[tuple[Query, Span]]:
     """The outputs that must be known before this query is, last in the text first, each with the place that refers to it."""
     found: list[tuple[Query, Span]] = []
-    stack: list[Node] = list(children(query))
+    stack: list[Node] = children(query)
     while stack:
         node = stack.pop()
         if isinstance(node, Query) and node.publish is not None:

@@ -12,124 +12,89 @@ from keuka.languages import values
 from keuka.languages.cel.hints import CEL_WORDS, DUR_IN_SELECT
 from keuka.languages.columns import unnamed
 from keuka.languages.parsing import File, Grammar, parse_queries, walk
-from keuka.languages.values import Name, Value, ValueBuilder
+from keuka.languages.values import Name, Node, Value, ValueBuilder
 
 CEL = Grammar(Path(__file__).with_name("grammar.lark"), CEL_WORDS)
 
 
 @dataclass(frozen=True)
-class Read:
+class Read(Node):
     """The events of a stream, given or published."""
 
     name: Name
-    span: Span = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class Filter:
+class Filter(Node):
     predicate: Value
     input: Stream
-    span: Span = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class Next:
+class Next(Node):
     first: Stream
     predicate: Value | None
     second: Stream
     keyword: Span = field(compare=False, repr=False)
-    span: Span = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class Assignment:
+class Assignment(Node):
     value: Value
     name: Name
-    span: Span = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class Fold:
+class Fold(Node):
     first: Stream
     skip: Value
     step: Value
     assignments: tuple[Assignment, ...]
     second: Stream
     keyword: Span = field(compare=False, repr=False)
-    span: Span = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class Union:
+class Union(Node):
     """Two or more streams: `A UNION B UNION C` is one union of three."""
 
     inputs: tuple[Stream, ...]
-    span: Span = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class Parenthesised:
+class Parenthesised(Node):
     """A stream in plain parentheses."""
 
     inner: Stream
-    span: Span = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class Item:
+class Item(Node):
     """A column of a SELECT; `value` is None for `*`. `name` is the one after AS, or the attribute's own."""
 
     value: Value | None
     name: Name | None
-    span: Span = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class Query:
+class Query(Node):
     """`items` is None without a SELECT. The span of a subquery includes its parentheses."""
 
     items: tuple[Item, ...] | None
     stream: Stream
     publish: Name | None
-    span: Span = field(compare=False, repr=False)
 
     @cached_property
     def inside(self) -> tuple[Node, ...]:
         """Everything inside it, in the order of the text: several questions about a query go through all of it."""
-        return tuple(walk(self, children))[1:]  # without itself, so that a query is no garbage that has to be collected
+        return tuple(walk(self))[1:]  # without itself, so that a query is no garbage that has to be collected
 
 
 Stream = Read | Filter | Next | Fold | Union | Parenthesised | Query
-Node = Stream | Item | Assignment | Value
 
 
 def parse(source: SourceText) -> File[Query]:
-    return parse_queries(CEL, source, _Builder(source), children)
-
-
-def children(node: Node) -> tuple[Node, ...]:
-    """The parts of a node in the order of the text."""
-    match node:
-        case Read():
-            return ()
-        case Filter():
-            return (node.predicate, node.input)
-        case Next():
-            return (node.first, node.second) if node.predicate is None else (node.first, node.predicate, node.second)
-        case Fold():
-            return (node.first, node.skip, node.step, *node.assignments, node.second)
-        case Union():
-            return node.inputs
-        case Parenthesised():
-            return (node.inner,)
-        case Query():
-            return (*(node.items or ()), node.stream)
-        case Item():
-            return () if node.value is None else (node.value,)
-        case Assignment():
-            return (node.value,)
-        case _:
-            return values.children(node)
+    return parse_queries(CEL, source, _Builder(source))
 
 
 class _Builder(ValueBuilder):
@@ -141,54 +106,54 @@ class _Builder(ValueBuilder):
     def query(self, parts: list[Any]) -> Query:
         select, items, from_, stream, _, publish = parts
         span = self.token_span(select or from_).to(publish.span if publish else stream.span)
-        return Query(items, stream, publish, span)
+        return Query(items, stream, publish, span=span)
 
     def items(self, parts: list[Any]) -> tuple[Item, ...]:
         return tuple(parts[::2])
 
     def every_attribute(self, parts: list[Any]) -> Item:
-        return Item(None, None, self.token_span(parts[0]))
+        return Item(None, None, span=self.token_span(parts[0]))
 
     def item(self, parts: list[Any]) -> Item:
         value, _, name = parts
         if name is not None:
-            return Item(value, name, value.span.to(name.span))
+            return Item(value, name, span=value.span.to(name.span))
         attribute = values.ungrouped(value)
         if not isinstance(attribute, values.Reference):
             raise unnamed(value, DUR_IN_SELECT)
-        return Item(value, Name(attribute.last_name, attribute.span), value.span)
+        return Item(value, Name(attribute.last_name, attribute.span), span=value.span)
 
     def attribute(self, parts: list[Any]) -> Value:
         decorator, path = parts
         name, *fields = path
         span = name.span if decorator is None else self.token_span(decorator)
-        return values.Reference(str(decorator or ""), name.text, span.to(path[-1].span), tuple([field.text for field in fields]))
+        return values.Reference(str(decorator or ""), name.text, tuple([field.text for field in fields]), span=span.to(path[-1].span))
 
     def read(self, parts: list[Any]) -> Stream:
-        return Read(parts[0], parts[0].span)
+        return Read(parts[0], span=parts[0].span)
 
     def filter(self, parts: list[Any]) -> Stream:
-        return Filter(parts[2], parts[4], self.token_span(parts[0]).to(parts[4].span))
+        return Filter(parts[2], parts[4], span=self.token_span(parts[0]).to(parts[4].span))
 
     def next(self, parts: list[Any]) -> Stream:
         first, keyword, _, predicate, _, second = parts
-        return Next(first, predicate, second, self.token_span(keyword), first.span.to(second.span))
+        return Next(first, predicate, second, self.token_span(keyword), span=first.span.to(second.span))
 
     def fold(self, parts: list[Any]) -> Stream:
         first, keyword, _, skip, _, step, *rest, _, second = parts
-        return Fold(first, skip, step, tuple(rest[1::2]), second, self.token_span(keyword), first.span.to(second.span))
+        return Fold(first, skip, step, tuple(rest[1::2]), second, self.token_span(keyword), span=first.span.to(second.span))
 
     def assignment(self, parts: list[Any]) -> Assignment:
-        return Assignment(parts[0], parts[2], parts[0].span.to(parts[2].span))
+        return Assignment(parts[0], parts[2], span=parts[0].span.to(parts[2].span))
 
     def union(self, parts: list[Any]) -> Stream:
         first, _, second = parts
         inputs = first.inputs if isinstance(first, Union) else (first,)
-        return Union((*inputs, second), first.span.to(second.span))
+        return Union((*inputs, second), span=first.span.to(second.span))
 
     def subquery(self, parts: list[Any]) -> Stream:
         open_, query, close = parts
-        return Query(query.items, query.stream, query.publish, self.token_span(open_, close))
+        return Query(query.items, query.stream, query.publish, span=self.token_span(open_, close))
 
     def parenthesised(self, parts: list[Any]) -> Stream:
-        return Parenthesised(parts[1], self.token_span(parts[0], parts[2]))
+        return Parenthesised(parts[1], span=self.token_span(parts[0], parts[2]))

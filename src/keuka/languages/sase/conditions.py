@@ -197,7 +197,7 @@ def _each(test: Operation, reference: Reference, having: list[Part]) -> _Compari
 def _pairs(reference: Reference, having: list[Part], span: Span) -> _Comparisons:
     """`[a]`: every two events, those of negated components only with those that occur."""
     return [
-        ((one, other), Operation("=", (_attribute(one, reference), _attribute(other, reference)), span))
+        ((one, other), Operation("=", (_attribute(one, reference), _attribute(other, reference)), span=span))
         for one, other in itertools.combinations(having, 2)
         if not (one.component.negated and other.component.negated)
     ]

@@ -21,7 +21,7 @@ from keuka.languages.sase.hints import NO_DUR
 from keuka.languages.sase.output import lower_return, sequence_schema
 from keuka.languages.sase.scopes import Found, in_component, in_where
 from keuka.languages.sase.shape import check_equivalences, check_negations, check_size, check_variables, window_of
-from keuka.languages.values import Name
+from keuka.languages.values import Name, Node
 
 log = logging.getLogger("keuka")
 
@@ -81,8 +81,8 @@ def _queries(files: Files) -> tuple[syntax.Query, ...]:
     return tuple([query for file in files for query in file.queries])
 
 
-def _nodes(files: Files) -> list[syntax.Node]:
-    return [node for query in _queries(files) for node in walk(query, syntax.children)]
+def _nodes(files: Files) -> list[Node]:
+    return [node for query in _queries(files) for node in walk(query)]
 
 
 def _reads(files: Files) -> list[Name]:

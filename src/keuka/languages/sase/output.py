@@ -29,7 +29,7 @@ def sequence_schema(parts: tuple[Part, ...], context: Context) -> Schema | None:
 
 def lower_return(query: syntax.Query, sequence: algebra.Sequence, parts: tuple[Part, ...], context: Context) -> algebra.Map:
     columns: dict[str, tuple[Attribute, Expression]] = {}
-    for item in query.items or (syntax.Item(None, "", None, query.span),):
+    for item in query.items or (syntax.Item(None, "", None, span=query.span),):
         for attribute, expression in _columns(item, sequence.schema, parts, context):
             if attribute.name in columns:
                 help = "rename one of them with `AS`"

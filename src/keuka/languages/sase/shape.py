@@ -16,7 +16,7 @@ from keuka.languages.parsing import walk
 from keuka.languages.sase import syntax
 from keuka.languages.sase.context import Context
 from keuka.languages.typing import duration_text, timespan, typed
-from keuka.languages.values import Number, Operation, Reference, Value, ungrouped
+from keuka.languages.values import Node, Number, Operation, Reference, Value, ungrouped
 from keuka.schema import MAX_TICK, TimeAxis, Type
 
 log = logging.getLogger("keuka")
@@ -73,14 +73,14 @@ def check_variables(query: syntax.Query, context: Context) -> bool:
 
 def check_equivalences(query: syntax.Query, context: Context) -> bool:
     """Do all equivalence tests stand in WHERE, where a condition may?"""
-    allowed: list[syntax.Node] = []
+    allowed: list[Node] = []
     stack: list[Value] = [] if query.where is None else [query.where]
     while stack:
         value = ungrouped(stack.pop())
         if isinstance(value, Operation) and value.operator in ("and", "or", "not"):
             stack.extend(value.operands)
         allowed.append(value)
-    tests = [node for node in walk(query, syntax.children) if isinstance(node, Operation) and node.operator == syntax.EQUIVALENCE]
+    tests = [node for node in walk(query) if isinstance(node, Operation) and node.operator == syntax.EQUIVALENCE]
     misplaced = [test for test in tests if not any(test is one for one in allowed)]
     for test in misplaced:
         help = f"it stands in WHERE, by itself or joined with AND, OR and NOT: `WHERE {test.span.text} AND a.x > b.x`"

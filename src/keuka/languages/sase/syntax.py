@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from keuka.languages import values
 from keuka.languages.columns import unnamed
 from keuka.languages.parsing import File, Grammar, parse_queries, walk
 from keuka.languages.sase.hints import NO_DUR, SASE_WORDS
-from keuka.languages.values import Name, Operation, Reference, Value, ValueBuilder
+from keuka.languages.values import Name, Node, Operation, Reference, Value, ValueBuilder
 
 SASE = Grammar(Path(__file__).with_name("grammar.lark"), SASE_WORDS)
 # The operator of an equivalence test. Its operands are references, `[a]`, and equations of one with a constant, `[a = 'c']`.
@@ -20,18 +20,17 @@ EQUIVALENCE = "[]"
 
 
 @dataclass(frozen=True)
-class Component:
+class Component(Node):
     """An event of one of the types, or, `negated`, the absence of one. `predicate` is about this event alone."""
 
     types: tuple[Name, ...]
     name: Name | None
     predicate: Value | None
     negated: bool
-    span: Span = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class Item:
+class Item(Node):
     """A column of RETURN, or without a value all attributes: of the component `variable`, or of every one.
 
     `name` is None where it follows from the attribute.
@@ -40,11 +39,10 @@ class Item:
     value: Value | None
     variable: str
     name: Name | None
-    span: Span = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class Query:
+class Query(Node):
     """`items` is None without a RETURN. A single type is a sequence of one component."""
 
     components: tuple[Component, ...]
@@ -54,28 +52,10 @@ class Query:
     includes_window: bool  # `WITHIN <=`: may the first and the last event be as far apart as the window is long?
     items: tuple[Item, ...] | None
     publish: Name | None
-    span: Span = field(compare=False, repr=False)
-
-
-Node = Query | Component | Item | Value
 
 
 def parse(source: SourceText) -> File[Query]:
-    return parse_queries(SASE, source, _Builder(source), children)
-
-
-def children(node: Node) -> tuple[Node, ...]:
-    """The parts of a node in the order of the text."""
-    match node:
-        case Query():
-            clauses = [clause for clause in (node.where, node.window) if clause is not None]
-            return (*node.components, *clauses, *(node.items or ()))
-        case Component():
-            return () if node.predicate is None else (node.predicate,)
-        case Item():
-            return () if node.value is None else (node.value,)
-        case _:
-            return values.children(node)
+    return parse_queries(SASE, source, _Builder(source))
 
 
 @dataclass(frozen=True)
@@ -98,7 +78,7 @@ class _Builder(ValueBuilder):
             raise QueryError(Diagnostic("K101", f"`{comparison}` cannot stand after WITHIN", self.token_span(comparison), help=help))
         last = [part for part in (pattern, where, window, *(items or ()), publish) if part is not None][-1]
         span = pattern.span.to(last.span)
-        return Query(pattern.components, pattern.ordered, where, window, comparison is not None, items, publish, span)
+        return Query(pattern.components, pattern.ordered, where, window, comparison is not None, items, publish, span=span)
 
     def combination(self, parts: list[Any]) -> _Pattern:
         keyword, _, *components, close = parts
@@ -112,7 +92,7 @@ class _Builder(ValueBuilder):
         if negation is not None:
             span = self.token_span(negation).to(span)
         end = self.token_span(close) if close is not None else name.span if name is not None else span
-        return Component(types, name, predicate, negation is not None, span.to(end))
+        return Component(types, name, predicate, negation is not None, span=span.to(end))
 
     def one_type(self, parts: list[Name]) -> tuple[tuple[Name, ...], Span]:
         return (parts[0],), parts[0].span
@@ -125,25 +105,25 @@ class _Builder(ValueBuilder):
         return tuple(parts[::2])
 
     def every_attribute(self, parts: list[Any]) -> Item:
-        return Item(None, "", None, self.token_span(parts[0]))
+        return Item(None, "", None, span=self.token_span(parts[0]))
 
     def every_attribute_of(self, parts: list[Any]) -> Item:
         (variable, span), star = parts
-        return Item(None, variable, None, span.to(self.token_span(star)))
+        return Item(None, variable, None, span=span.to(self.token_span(star)))
 
     def item(self, parts: list[Any]) -> Item:
         value, _, name = parts
         if name is None and not isinstance(values.ungrouped(value), Reference):
             raise unnamed(value, NO_DUR)
-        return Item(value, "", name, value.span if name is None else value.span.to(name.span))
+        return Item(value, "", name, span=value.span if name is None else value.span.to(name.span))
 
     def attribute(self, parts: list[Any]) -> Value:
         decorator, path = parts
         names = [name.text for name in path]
         if decorator is not None:
-            return Reference(str(decorator)[:-1], names[0], self.token_span(decorator).to(path[-1].span), tuple(names[1:]))
+            return Reference(str(decorator)[:-1], names[0], tuple(names[1:]), span=self.token_span(decorator).to(path[-1].span))
         variable = names.pop(0) if len(names) > 1 else ""
-        return Reference(variable, names[0], path[0].span.to(path[-1].span), tuple(names[1:]))
+        return Reference(variable, names[0], tuple(names[1:]), span=path[0].span.to(path[-1].span))
 
     def variable(self, parts: list[Any]) -> tuple[str, Span]:
         """The variable as a qualifier: with its `$`, without its dot."""
@@ -153,16 +133,16 @@ class _Builder(ValueBuilder):
 
     def equivalence(self, parts: list[Any]) -> Value:
         open_, *tests, close = parts
-        return Operation(EQUIVALENCE, tuple(tests[::2]), self.token_span(open_, close))
+        return Operation(EQUIVALENCE, tuple(tests[::2]), span=self.token_span(open_, close))
 
     def test(self, parts: list[Any]) -> Value:
         path, comparison, constant = parts
         span = path[0].span.to(path[-1].span)
-        reference = Reference("", path[0].text, span, tuple([field.text for field in path[1:]]))
+        reference = Reference("", path[0].text, tuple([field.text for field in path[1:]]), span=span)
         if comparison is None:
             return reference
-        if comparison != "=" or any(isinstance(node, Reference | values.Dur) for node in walk(constant, values.children)):
+        if comparison != "=" or any(isinstance(node, Reference | values.Dur) for node in walk(constant)):
             help = ("an equivalence test is `[id]` or `[id = 'x']`", "other comparisons name the event: `s.id > 3`")
             message = "an equivalence test asks whether values equal each other, or a constant"
             raise QueryError(Diagnostic("K101", message, span.to(constant.span), help=help))
-        return Operation("=", (reference, constant), span.to(constant.span))
+        return Operation("=", (reference, constant), span=span.to(constant.span))
