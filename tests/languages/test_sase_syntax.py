@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from keuka.languages.parsing import walk
 from keuka.languages.sase.syntax import Component
-from keuka.languages.values import Operation, Reference
+from keuka.languages.values import Operation, Reference, walk
 
 from .sase import operator, outline, parsed, where
 

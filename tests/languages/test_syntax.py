@@ -6,8 +6,7 @@ import pytest
 
 from keuka.expressions import show
 from keuka.languages.cel.syntax import Filter, Fold, Next, Query, Read, Union
-from keuka.languages.parsing import walk
-from keuka.languages.values import Operation
+from keuka.languages.values import Operation, walk
 
 from .cel import condition, operator, outline, parsed
 

@@ -51,7 +51,6 @@ class Chunk:
         self.has_times = True
 
     def __dealloc__(self):
-        i: int64_t
         if self.array.release != cython.NULL:
             self.array.release(cython.address(self.array))
         for i in range(self.n_singles):
@@ -63,7 +62,6 @@ class Chunk:
 
     def is_ascending(self) -> bool:
         """Are the rows in the order of end?"""
-        i: int64_t
         if not self.has_times:
             raise ValueError("a batch needs the times of its rows")
         for i in range(1, self.n_rows):
@@ -80,7 +78,6 @@ class Chunk:
         """How many of the rows first..last, which are in order of end, end before the frontier, which may lie beyond all ticks."""
         low: int64_t = first
         high: int64_t = last
-        middle: int64_t
         bound: int64_t
         if not (self.has_times and 0 <= first <= last <= self.n_rows):
             raise IndexError("a batch has no such rows")
@@ -109,7 +106,6 @@ class Chunk:
 
     def column(self, index):
         """A column of the batch, exported with it or by itself."""
-        i: int64_t
         if self.array.release != cython.NULL:
             if not 0 <= index < self.array.n_children:
                 raise IndexError("a batch has no such column")
@@ -270,7 +266,6 @@ def match_batch(words: cython.const[int64_t][:, ::1], rows: list, arrays: dict, 
 
 def allocate(batch, n_rows, n_children):
     """A batch with room for its columns, none of which is there yet."""
-    i: int64_t
     batch.length, batch.null_count, batch.offset, batch.n_buffers, batch.n_children = n_rows, 0, 0, 1, n_children
     batch.dictionary = cython.NULL
     batch.private_data = cython.NULL
@@ -291,7 +286,6 @@ def allocate(batch, n_rows, n_children):
 
 
 def release_batch(batch):
-    i: int64_t
     for i in range(batch.n_children):
         if batch.children[i].release != cython.NULL:
             batch.children[i].release(batch.children[i])

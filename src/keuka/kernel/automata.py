@@ -8,7 +8,6 @@ import numpy as np
 from cython.cimports.keuka.kernel.allocation import release, zeroed
 from cython.cimports.keuka.kernel.batches import take_result
 from cython.cimports.keuka.kernel.buffers import grow, grow_flags, push
-from cython.cimports.keuka.kernel.bytecode import Column
 from cython.cimports.keuka.kernel.epochs import add_instance, run_epoch, run_row
 from cython.cimports.keuka.kernel.instances import (
     HEADER,
@@ -44,7 +43,6 @@ class Automata(Operators):
         self.now = INT64_MIN
 
     def __dealloc__(self):
-        i: int64_t
         for i in range(self.n_states):
             clear(cython.address(self.pools[i]))
         for i in range(self.n_groups):
@@ -65,9 +63,6 @@ class Automata(Operators):
 
     def place(self, machine, rows):
         """Every state its pool; those of states that are gone are emptied."""
-        i: int64_t
-        g: int64_t
-        s: int64_t
         widest: int64_t = 1
         n_states: int64_t = rows["n_states"]
         n_groups: int64_t = len(rows["group"]) - 1
@@ -99,7 +94,6 @@ class Automata(Operators):
     def place_pool(self, machine, state):
         row: cython.pointer(cython.const[StateRow]) = cython.address(self.state[state])
         pool: cython.pointer(Pool) = cython.address(self.pools[state])
-        c: int64_t
         pool.listed = False
         pool.sieve = cython.NULL  # the array may have moved
         if row.stream < 0:
@@ -130,10 +124,6 @@ class Automata(Operators):
         first: int64_t = self.group[number].first_port
         n_ports: int64_t = self.group[number].n_ports
         n_rows: int64_t = 0
-        stream: int64_t
-        pool: cython.pointer(Pool)
-        sieve: cython.pointer(Sieve)
-        status: Status
         for i in range(first, first + n_ports):
             stream = self.group_port[i]
             machine.streams[stream].view.low = machine.streams[stream].view.high = 0
@@ -183,7 +173,6 @@ class Automata(Operators):
     def put_instances(self, machine: Machine, state: int64_t, rows: cython.const[int64_t][:, ::1]) -> None:
         """Add instances to a state, rows of words as `instances` gives them."""
         pool: cython.pointer(Pool) = self.pool_of(state)
-        i: int64_t
         if rows.shape[0] > 0 and rows.shape[1] != pool.width:
             raise ValueError("instances of another state")
         if pool.n_live == 0 and not reserve(pool, rows.shape[0]):
@@ -221,9 +210,6 @@ class Automata(Operators):
         return total
 
     def collect(self, slot_type, found):
-        pool: cython.pointer(Pool)
-        words: cython.pointer(int64_t)
-        flags: cython.pointer(uint8_t)
         for s in range(self.n_states):
             pool = cython.address(self.pools[s])
             for c in range(pool.n_slots if pool.n_live > 0 else 0):
@@ -238,7 +224,6 @@ class Automata(Operators):
         return True
 
     def visit_nodes(self, machine, place, move):
-        pool: cython.pointer(Pool)
         for s in range(self.n_states):
             pool = cython.address(self.pools[s])
             for position in range(pool.n_entries):
@@ -252,7 +237,6 @@ def pool_bytes(pool):
 
 def count_keys(own, sieve):
     """Make the sieve of a hash anew, with sixteen cells a key."""
-    pool: cython.pointer(Pool)
     n_keys: int64_t = 0
     for s in range(own.n_states):
         if own.pools[s].sieve == sieve:
@@ -282,9 +266,7 @@ def place_hashes(machine, own, group):
     """Every state the hashes of its candidates. If all states of the group look for the same key, its sieve comes back."""
     first: int64_t = own.group[group].first_state
     n: int64_t = own.group[group].n_states
-    which: int64_t
     same: cython.bint = n > 0
-    pool: cython.pointer(Pool)
     for i in range(first, first + n):
         pool = cython.address(own.pools[own.group_state[i]])
         which = own.state[own.group_state[i]].hash
@@ -297,9 +279,6 @@ def find_starts(machine, own, group, port):
     """Does a start of the group look at a row?"""
     stream: int64_t = own.group_port[port]
     n: int64_t = machine.streams[stream].view.n_rows
-    fires: cython.pointer(uint8_t)
-    gate: cython.pointer(Column)
-    start: int64_t
     if n == 0:
         return True
     if not grow_flags(cython.address(own.fires[port]), n):
@@ -396,9 +375,6 @@ def run_one_port(machine, own, group, port, sieve):
 
 def finds_some(own, live, row):
     """Are there instances of the row's key?"""
-    pool: cython.pointer(Pool)
-    hash_: uint64_t
-    position: int64_t
     for i in range(live.size):
         pool = cython.address(own.pools[live.data[i]])
         hash_ = pool.hashes[row]
@@ -413,8 +389,6 @@ def finds_some(own, live, row):
 
 def fetch_ahead(own, live, later, sooner):
     """Ask for the memory that later rows will need: entries first, then the instances of an entry that has come."""
-    pool: cython.pointer(Pool)
-    position: int64_t
     for i in range(live.size):
         pool = cython.address(own.pools[live.data[i]])
         if pool.n_entries > 0:
@@ -427,7 +401,6 @@ def fetch_ahead(own, live, later, sooner):
 
 def are_apart(own, live, rows, n):
     """Do simultaneous events have different keys for every state? Then none sees what another does, and each can run alone."""
-    pool: cython.pointer(Pool)
     for i in range(live.size):
         pool = cython.address(own.pools[live.data[i]])
         for a in range(1, n):
@@ -441,14 +414,6 @@ def run_ports(machine, own, group):
     """Merge the streams of a group by the ends of their rows."""
     first: int64_t = own.group[group].first_port
     last: int64_t = first + own.group[group].n_ports
-    n: int64_t
-    only: int64_t
-    stream: int64_t
-    row: int64_t
-    view: cython.pointer(View)
-    tick: int64_t
-    any_left: cython.bint
-    status: Status
     while True:
         any_left = False
         tick = 0

@@ -137,7 +137,6 @@ def compute(machine: Machine, leader: Machine, part: int64_t, n_parts: int64_t) 
 def reserve_stream(machine, stream):
     """Room for what is computed for the rows of a stream, and pointers to it."""
     n: int64_t = machine.streams[stream].view.n_rows
-    number: int64_t
     for i in range(machine.rows.derived_first[stream], machine.rows.derived_first[stream + 1]):
         number = machine.rows.derived_column[i]
         if not grow(cython.address(machine.computed[number].values), n) or not grow_flags(
@@ -155,8 +154,6 @@ def reserve_stream(machine, stream):
 
 
 def compute_rows(machine, leader, part, n_parts):
-    n: int64_t
-    status: Status
     for stream in range(leader.n_streams):
         n = leader.streams[stream].view.n_rows
         if n > 0 and leader.streams[stream].view.is_source:
@@ -168,7 +165,6 @@ def compute_rows(machine, leader, part, n_parts):
 
 def compute_stream(machine, leader, stream, low, high):
     """For rows low..high of a stream that `leader` holds."""
-    status: Status
     for i in range(machine.rows.derived_first[stream], machine.rows.derived_first[stream + 1]):
         status = compute_derived(machine, leader, machine.rows.derived_column[i], low, high)
         if status == Status.FINE:
@@ -245,7 +241,6 @@ def compute_hash(machine, leader, which, low, high):
     n_keys: int64_t = machine.rows.hash[which].n_keys
     gate: int64_t = machine.rows.hash[which].gate
     hashes: cython.pointer(int64_t) = leader.hashes[which].values.data
-    column: cython.pointer(Column)
     if n_keys == 1 and not machine.rows.hash_key[first].is_double:
         # The usual key, in one pass instead of three.
         column = cython.address(leader.columns[machine.rows.hash_key[first].column])
@@ -282,7 +277,6 @@ def take_result(machine, stream):
     """The output of an operator becomes the input of others: its columns, and what is computed of them."""
     result: cython.pointer(Result) = cython.address(machine.streams[stream].result)
     view: cython.pointer(View) = cython.address(machine.streams[stream].view)
-    column: int64_t
     if view.n_rows == result.ends.size:
         return Status.FINE
     view.n_rows = result.ends.size

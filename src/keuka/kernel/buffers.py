@@ -36,7 +36,6 @@ def copy_words(buffer, n):
 
 def copy_flags(buffer, n):
     """None if no flag is set."""
-    i: int64_t
     for i in range(n):
         if buffer.data[i] != 0:
             break

@@ -35,7 +35,6 @@ from cython.cimports.keuka.kernel.stacks import (
     ComponentRow,
     First,
     LevelRow,
-    TestRow,
     earlier,
     event_at,
     find_key,
@@ -141,7 +140,6 @@ def window_begin(tick, within):
 def enter(seq, level):
     """From which event down a level is searched, and how far."""
     row: cython.pointer(cython.const[LevelRow]) = seq.levels + seq.search + level
-    absence: cython.pointer(cython.const[AbsenceRow])
     component: int64_t = row.component
     number: int64_t = UNKNOWN
     low: int64_t = INT64_MIN
@@ -187,9 +185,7 @@ def latest_absent(seq, absence):
 def search(machine, seq):
     """Go on through the stacks, the latest events first, until there is no combination left or a chunk of matches is full."""
     level: int64_t = seq.level
-    row: cython.pointer(cython.const[LevelRow])
     result: cython.pointer(Result) = cython.address(machine.streams[seq.stream].result)
-    passed: cython.int
     plain: cython.bint = is_plain(machine, seq)
     while level >= seq.floor:
         row = seq.levels + seq.search + level
@@ -334,10 +330,6 @@ def bind_slots(seq, component, words):
 def passes(machine, seq, level):
     """Can an alternative still be satisfied, after what is tested at this level? -1 if that cannot be known: `reason` says why."""
     row: cython.pointer(cython.const[LevelRow]) = seq.levels + seq.search + level
-    test: cython.pointer(cython.const[TestRow])
-    absence: cython.pointer(cython.const[AbsenceRow])
-    mine: uint64_t
-    outcome: cython.int
     for i in range(row.n_tests):
         test = seq.tests + row.first_test + i
         mine = seq.alive[level] if test.alternative < 0 else seq.alive[level] & (cython.cast(uint64_t, 1) << test.alternative)
@@ -391,7 +383,6 @@ def is_there(machine, seq, absence):
     component: int64_t = absence.component
     ring: cython.pointer(Ring) = seq.rings + component
     number: int64_t = absent_from(seq, absence)
-    outcome: cython.int
     found: cython.int = NO
     if absence.scope == BEFORE:
         low = window_begin(seq.bound[seq.levels[seq.search].component].end, seq.within)

@@ -5,7 +5,7 @@ that an event ended stay until the epoch is over, unless it is the only one that
 """
 
 import cython
-from cython.cimports.keuka.kernel.automata import EdgeRow, GroupRow, StartRow
+from cython.cimports.keuka.kernel.automata import GroupRow, StartRow
 from cython.cimports.keuka.kernel.buffers import Buffer, grow, push, push_flag
 from cython.cimports.keuka.kernel.bytecode import AFFECT, EMIT, FORWARD, IS_ERROR, JUMP_UNLESS, evaluate_one
 from cython.cimports.keuka.kernel.history import rank_rows
@@ -39,7 +39,6 @@ def run_row(machine, own, group, stream, row, fires):
     """An epoch of one event. What it does to an instance can be done at once."""
     live: cython.pointer(Buffer) = cython.address(own.live[group])
     i: int64_t = 0
-    hash_: uint64_t
     own.epoch.is_single = True
     while i < live.size:
         state = live.data[i]
@@ -76,7 +75,6 @@ def run_epoch(machine, own, group):
     """Several simultaneous events: each meets what was there before all of them."""
     live: cython.pointer(Buffer) = cython.address(own.live[group])
     first: int64_t = own.group[group].first_port
-    owner: cython.pointer(cython.const[uint8_t])
     own.epoch.is_single = False
     own.epoch.mark += 1
     own.epoch.began = own.epoch.mark
@@ -274,7 +272,6 @@ def run_program(
     `node` is that of the contributors, -1 as long as there is none. The compiler makes two copies (setup.py forces this), one for states
     and one for edges: in one for both an event of Query 7 takes 3 % longer.
     """
-    ins: cython.pointer(cython.const[Instruction])
     pc: cython.int = 0
     start: int64_t = view.starts[row]
     born: int64_t = view.ends[row]
@@ -336,7 +333,6 @@ def follow_edge(machine, own, program, pool, words, view, row, primitive, node):
 
 def follow_edges(machine, own, pool, words, view, row, node):
     """An instance took a candidate: run the forward edges of its state that are open to it."""
-    edge: cython.pointer(cython.const[EdgeRow])
     number: int64_t = pool.first_edge
     while number >= 0:
         edge = cython.address(own.edge[number])
@@ -438,8 +434,6 @@ def add_later(own, state, words):
 
 
 def end_epoch(machine, own):
-    j: int64_t
-    hash_: uint64_t
     for i in range(0, own.epoch.dead.size, 2):
         pool = cython.address(own.pools[own.epoch.dead.data[i]])
         hash_ = own.epoch.dead.data[i + 1]

@@ -31,7 +31,6 @@ _CYCLE = cython.declare(int64_t, 12622780800)
 
 
 def apply_function(function, n, dv, df, av, af, bv, bf, strings):
-    flag: uint8_t
     has_two: cython.bint = function in (TRUNCATE_TIME, TRUNCATE_MONTHS, MOVE_TIME, POW, REGEXP_LIKE, WRITE_DECIMAL, PARSE_DECIMAL)
     has_two = has_two or function >= RESCALE
     if function == REGEXP_LIKE and not ask_patterns(n, av, af, bv, bf, strings):
@@ -140,7 +139,6 @@ def offset_at(time, offsets, n_offsets):
         seconds -= (seconds - _LAST_OFFSET + _CYCLE) // _CYCLE * _CYCLE
     low: int64_t = 0
     high: int64_t = n_offsets
-    middle: int64_t
     if low == high:
         return 0
     # The last offset that begins no later; the first one holds for all times before it.
@@ -154,9 +152,6 @@ def offset_at(time, offsets, n_offsets):
 
 
 def move_to_zone(to_local, n, dv, df, av, af, offsets, n_offsets):
-    before: int64_t
-    after: int64_t
-    local: int64_t
     for i in range(n):
         df[i] = af[i]
         if df[i] != 0:
@@ -249,8 +244,6 @@ def power_of_ten(exponent):
 
 def rescale(value, digits, result):
     """With so many more digits behind the point, or fewer, half up; False outside 64 bits. The value has at most 18 digits to lose."""
-    power: int64_t
-    rest: int64_t
     if digits >= 0:
         return (value == 0 or digits <= 18) and not mul_overflows(value, power_of_ten(digits), result)
     result[0] = 0
@@ -283,8 +276,6 @@ def decimal_of_double(x, scale, result):
 def text_function(function, a, b, strings):
     """The code of the text; -1 when memory is out. What REGEXP_LIKE says is known already."""
     buffer: cython.char[64]
-    known: cython.pointer(Verdicts)
-    size: int64_t
     if function == REGEXP_LIKE:
         known = strings.verdicts_of(b)
         return -1 if known == cython.NULL else known.known[a] == 2
@@ -371,7 +362,6 @@ def write_decimal(out, value, scale):
     n: int64_t = write_number(digits, value)
     first: int64_t = 1 if value < 0 else 0
     size: int64_t = first
-    i: int64_t
     if value < 0:
         out[0] = 45
     for i in range(max(scale + 1, n - first), 0, -1):
@@ -565,7 +555,6 @@ def parse_time(text, end, result):
     day: int64_t = 0
     count: int64_t = 0
     offset: int64_t = 0
-    i: int64_t
     negative: cython.bint = take_sign(at, end)
     for i in range(7):
         fields[i] = 1 if i < 3 else 0
@@ -722,7 +711,6 @@ def parse_offset(text, end, offset):
 
 def ask_patterns(n, av, af, bv, bf, strings):
     """See to it that the patterns' verdicts on the texts are known: all unknown ones of the lanes in one call of Arrow, each text once."""
-    known: cython.pointer(Verdicts)
     done: cython.bint = True
     for i in range(n):
         if af[i] | bf[i] == 0:

@@ -6,7 +6,6 @@ Comes after `batches.py`.
 import cython
 from cython.cimports.keuka.kernel.lineage import count_nodes
 from cython.cimports.keuka.kernel.machine import Operators, empty_result
-from cython.cimports.keuka.kernel.rows import UnitRow
 from cython.cimports.libc.stdint import int64_t
 
 from keuka.kernel.batches import compute, prepare
@@ -24,7 +23,6 @@ def process(machine: Machine, inputs: dict, upto: int64_t) -> None:
 
 def run(machine: Machine, leader: Machine, shard: int64_t, upto: int64_t) -> None:
     """Run the rows that are this machine's; `leader` has the columns. While it then `has_more`, take the matches and `go_on`."""
-    i: int64_t
     n_kinds: int64_t = len(machine.operators)
     if machine is not leader:
         machine.follow()
@@ -74,8 +72,6 @@ def go_on(machine: Machine) -> None:
 
 def run_units(machine):
     """Everything from the unit at hand on."""
-    unit: cython.pointer(cython.const[UnitRow])
-    status: Status
     while machine.unit < machine.rows.n_units:
         unit = cython.address(machine.rows.unit[machine.unit])
         if machine.lineage.n_shared < 0 and unit.stream >= 0:

@@ -24,7 +24,6 @@ def clear(pool):
     pool.n_entries = pool.n_used = pool.size = pool.capacity = pool.n_live = 0
     pool.shift = 64
     pool.sweep_at = 1024
-    c: cython.int
     for c in range(LARGEST_CLASS):
         pool.free_blocks[c] = -1
 
@@ -191,7 +190,6 @@ def expire(pool, tick):
 
     Run when the number of instances doubled or a window went by, so the cost is constant per instance.
     """
-    i: int64_t
     n_before: int64_t = pool.n_live
     # The next candidate ends after `tick`, so its DUR is larger by at least one.
     later: int64_t = tick + 1 if tick < INT64_MAX else tick
@@ -246,7 +244,6 @@ def rebuild(pool):
 
 def has_key(pool, words, slots, key):
     """Has an instance these values in these slots, as the kernel compares keys?"""
-    i: int64_t
     for i in range(slots.shape[0]):
         value = words[HEADER + slots[i]]
         wanted = key[i]
@@ -265,7 +262,6 @@ def find_entry(pool, slots, key, position):
     A state that is looked up by the key alone has one entry for it, which its hash finds. Others are looked through, entry by entry.
     """
     h: uint64_t = HASH_SEED
-    i: int64_t
     is_whole: cython.bint = pool.n_keys == slots.shape[0]
     if pool.n_entries == 0:
         return -1

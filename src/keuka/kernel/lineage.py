@@ -46,9 +46,6 @@ def contributors(machine: Machine, nodes: cython.const[int64_t][::1]):
     ends: int64_t[::1] = offsets
     found: Buffer = Buffer(data=cython.NULL, size=0, capacity=0)
     stack: Buffer = Buffer(data=cython.NULL, size=0, capacity=0)
-    i: int64_t
-    tag: int64_t
-    node: cython.pointer(Node)
     enough: cython.bint = True
     machine.begin_counting()
     with cython.nogil:
@@ -101,10 +98,6 @@ def reachable_nodes(machine: Machine, roots: cython.const[int64_t][::1]) -> tupl
     marks: uint8_t[::1] = np.zeros(count_nodes(machine) + 1, np.uint8)
     found: Buffer = Buffer(data=cython.NULL, size=0, capacity=0)
     stack: Buffer = Buffer(data=cython.NULL, size=0, capacity=0)
-    node: cython.pointer(Node)
-    times: cython.pointer(Times)
-    number: int64_t
-    i: int64_t
     enough: cython.bint = True
     for i in range(roots.shape[0]):
         if roots[i] >= count_nodes(machine):
@@ -143,9 +136,6 @@ def append_nodes(machine: Machine, rows: cython.const[int64_t][:, ::1], times: c
     machine.follow()
     first: int64_t = count_nodes(machine)
     n: int64_t = rows.shape[0]
-    i: int64_t
-    left: int64_t
-    right: int64_t
     if times.shape[0] != n or times.shape[1] != 2 or rows.shape[1] != 3:
         raise ValueError("nodes and their times do not fit")
     for i in range(n):
@@ -186,7 +176,6 @@ def keep_nodes(machine, n_kept):
     moved = np.full(n_nodes + 1, -1, np.int64)
     moved[:n_kept] = 0
     place: int64_t[::1] = moved
-    node: cython.pointer(Node)
     n: int64_t = 0
     i: int64_t = n_nodes - 1
     for kind in machine.operators:

@@ -111,7 +111,6 @@ class Operators:
 @cython.cclass
 class Machine:
     def __cinit__(self, forest: object):
-        kind: int64_t
         self.forest = forest
         self.strings = forest.strings
         self.operators = [each.operators() for each in forest.kinds]
@@ -125,7 +124,6 @@ class Machine:
         self.follow()
 
     def __dealloc__(self):
-        i: int64_t
         for i in range(self.n_streams):
             free_result(cython.address(self.streams[i].result))
             free(self.streams[i].owner.data)
@@ -191,7 +189,6 @@ class Machine:
 
     def place_streams(self):
         """Every operator its output."""
-        i: int64_t
         for i in range(self.rows.n_streams):
             self.streams[i].view.number = i
             self.streams[i].view.is_source = self.rows.stream[i].kind == SOURCE
@@ -291,7 +288,6 @@ class Machine:
             raise IndexError("there is no such output")
         result: cython.pointer(Result) = cython.address(self.streams[stream].result)
         n: int64_t = result.ends.size
-        c: int64_t
         self.fit(16 * n * (result.n_columns + 2))  # once as it is here, once in order
         words = fresh((result.n_columns + 2) * n).reshape(result.n_columns + 2, n)
         view: int64_t[:, ::1] = words
@@ -311,7 +307,6 @@ class Machine:
             return True
         starts: cython.pointer(int64_t) = self.streams[stream].result.starts.data
         ends: cython.pointer(int64_t) = self.streams[stream].result.ends.data
-        i: int64_t
         for i in range(1, self.streams[stream].result.ends.size):
             if ends[i] < ends[i - 1] or (ends[i] == ends[i - 1] and starts[i] < starts[i - 1]):
                 return False
@@ -319,7 +314,6 @@ class Machine:
 
     def reset(self):
         """Forget the output of the last batch, and give memory back after a burst."""
-        result: cython.pointer(Result)
         for i in range(self.filled.size):
             result = cython.address(self.streams[self.filled.data[i]].result)
             self.streams[self.filled.data[i]].view.n_rows = 0
@@ -392,7 +386,6 @@ class Machine:
         self.follow()
         if self.held >= 0:
             return self.held
-        i: int64_t
         n_words: int64_t = (
             self.touched.capacity + self.filled.capacity + self.lineage.stack.capacity + self.lineage.histories.capacity
             + self.lineage.history_ends.capacity + self.lineage.ranked.capacity + self.lineage.merged.capacity
@@ -430,7 +423,6 @@ def free_words(buffer):
 
 
 def result_bytes(result):
-    c: int64_t
     total: int64_t = 8 * (result.starts.capacity + result.ends.capacity + result.lineage.capacity)
     if result.columns != cython.NULL and result.flags != cython.NULL:
         for c in range(result.n_columns):

@@ -8,7 +8,7 @@ window begins the search instead.
 import cython
 from cython.cimports.keuka.kernel.batches import take_result
 from cython.cimports.keuka.kernel.buffers import grow, push
-from cython.cimports.keuka.kernel.bytecode import Column, canonical_double
+from cython.cimports.keuka.kernel.bytecode import canonical_double
 from cython.cimports.keuka.kernel.construction import (
     begin_by_deadline,
     begin_search,
@@ -65,14 +65,12 @@ from cython.cimports.libc.string import memset
 @cython.cclass
 class Sequences(Operators):
     def __dealloc__(self):
-        number: int64_t
         for number in range(self.n):
             free_sequence(cython.address(self.sequences[number]))
         free(self.sequences)
 
     def place(self, machine, rows):
         """Every sequence its stacks; those of sequences that are gone are emptied."""
-        number: int64_t
         n: int64_t = len(rows)
         self.arrays = rows
         enlarge(cython.address(self.sequences), self.n, n, cython.sizeof(Sequence))
@@ -96,7 +94,6 @@ class Sequences(Operators):
         tests: cython.const[TestRow][::1] = arrays.tests
         absences: cython.const[AbsenceRow][::1] = arrays.absences
         words: cython.const[int64_t][::1]
-        i: int64_t
         seq.components, seq.feeds = cython.address(components[0]), cython.address(feeds[0])
         seq.levels, seq.tests, seq.absences = cython.address(levels[0]), cython.address(tests[0]), cython.address(absences[0])
         words = arrays.feed_columns
@@ -145,11 +142,7 @@ class Sequences(Operators):
 
     def next_deadline(self, tick):
         """The end of a window that completes matches, or the tick from which on a stacked event can be part of no match."""
-        end: int64_t
-        kept_for: int64_t
         some: cython.bint = False
-        seq: cython.pointer(Sequence)
-        ring: cython.pointer(Ring)
         tick[0] = INT64_MAX
         for number in range(self.n):
             seq = cython.address(self.sequences[number])
@@ -197,7 +190,6 @@ class Sequences(Operators):
     def n_batch_bytes(self):
         """The rows of the last batch that sequences looked at."""
         total: int64_t = 0
-        seq: cython.pointer(Sequence)
         for number in range(self.n):
             seq = cython.address(self.sequences[number])
             total += seq.masks.capacity
@@ -207,11 +199,6 @@ class Sequences(Operators):
 
     def collect(self, slot_type, found):
         """Values of slots, and keys."""
-        seq: cython.pointer(Sequence)
-        ring: cython.pointer(Ring)
-        words: cython.pointer(int64_t)
-        row: cython.pointer(cython.const[ComponentRow])
-        flags: cython.pointer(uint8_t)
         for number in range(self.n):
             seq = cython.address(self.sequences[number])
             for component in range(seq.n_components):
@@ -233,8 +220,6 @@ class Sequences(Operators):
 
     def visit_nodes(self, machine, place, move):
         """Those of stacked events. Where a search stopped after a match, the events of that match are bound, and it goes on with them."""
-        seq: cython.pointer(Sequence)
-        words: cython.pointer(int64_t)
         for number in range(self.n):
             seq = cython.address(self.sequences[number])
             for i in range(seq.n_components):
@@ -257,10 +242,7 @@ def stack_bytes(seq):
 
 def run_sequence(machine, seq):
     """Run a batch, or go on with it. MORE: there are matches to take before it can go on."""
-    status: Status
     tick: int64_t = 0
-    deadline: int64_t
-    any_left: cython.bint
     if not seq.is_open:
         status = open_batch(machine, seq)
         if status != Status.FINE:
@@ -304,8 +286,6 @@ def run_sequence(machine, seq):
 
 def open_batch(machine, seq):
     """Find the rows that are events of some component. Others cost nothing from here on."""
-    stream: int64_t
-    status: Status
     for p in range(seq.n_ports):
         stream = seq.ports[p]
         if not machine.streams[stream].view.is_source:
@@ -323,11 +303,8 @@ def select_rows(machine, seq, port):
     view: cython.pointer(View) = cython.address(machine.streams[seq.ports[port]].view)
     owner: cython.pointer(cython.const[uint8_t]) = machine.streams[seq.ports[port]].owner_data
     found: cython.pointer(PortRows) = seq.port_rows + port
-    feed: cython.pointer(cython.const[FeedRow])
-    gate: cython.pointer(Column)
     n: int64_t = view.n_rows
     k: int64_t = 0
-    masks: cython.pointer(uint64_t)
     found.n = found.low = found.high = 0
     if n == 0:
         return True
@@ -363,8 +340,6 @@ def select_rows(machine, seq, port):
 
 def next_tick(machine, seq, tick):
     """The end of the next epoch that has events of the sequence."""
-    end: int64_t
-    found: cython.pointer(PortRows)
     any_left: cython.bint = False
     for p in range(seq.n_ports):
         found = seq.port_rows + p
@@ -380,8 +355,6 @@ def next_tick(machine, seq, tick):
 def begin_epoch(machine, seq, tick):
     n: int64_t = 0
     only: int64_t = 0
-    found: cython.pointer(PortRows)
-    ends: cython.pointer(cython.const[int64_t])
     for p in range(seq.n_ports):
         found = seq.port_rows + p
         ends = machine.streams[seq.ports[p]].view.ends
@@ -412,8 +385,6 @@ def fetch_ahead(machine, seq, port):
     """Ask for the entry of a later row's key."""
     found: cython.pointer(PortRows) = seq.port_rows + port
     later: int64_t = found.low + AHEAD
-    hash_: uint64_t
-    feed: cython.pointer(cython.const[FeedRow])
     if later < found.n:
         feed = seq.feeds + highest_bit(found.masks.data[later])
         if feed.key >= 0:
@@ -423,10 +394,6 @@ def fetch_ahead(machine, seq, port):
 
 def take_events(machine, seq):
     """The events of an epoch, those of later components first: none sees what is simultaneous with it. Stops when a search begins."""
-    feed: int64_t
-    k: int64_t
-    found: cython.pointer(PortRows)
-    status: Status
     while True:
         if seq.is_single:
             while seq.mask != 0:
@@ -488,7 +455,6 @@ def stack_event(machine, seq, feed, row, tops, hash_, key):
     view: cython.pointer(View) = cython.address(machine.streams[feed.stream].view)
     tick: int64_t = view.ends[row]
     ring: cython.pointer(Ring) = seq.rings + component
-    words: cython.pointer(int64_t)
     node: int64_t = -1
     if not is_wanted(seq, component, tops, tick):
         return Status.FINE
@@ -520,7 +486,6 @@ def is_wanted(seq, component, tops, tick):
     """Is there what must come before the event? Else it leads to no match."""
     row: cython.pointer(cython.const[ComponentRow]) = seq.components + component
     before: int64_t = row.positive_before
-    number: int64_t
     if row.first_only and tops != cython.NULL and tops[component] >= seq.rings[component].tail:
         return False
     if before < 0 or not seq.settings & RIPS or not seq.settings & ORDERED:

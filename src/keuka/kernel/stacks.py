@@ -61,7 +61,6 @@ def place_events(ring, n_places):
 
 def add_key(keys, rings, n_rings, hash_, key, tops):
     """A new entry, its stacks empty. Entries move, so that pointers to others are no longer good."""
-    entry: cython.pointer(int64_t)
     if 2 * (keys.n_used + 1) > keys.n_entries and not place_keys(keys, rings, n_rings, 1):
         return False
     entry = free_entry(keys, hash_)
@@ -87,7 +86,6 @@ def place_keys(keys, rings, n_rings, n_more):
     """Write the table anew, without keys that have no event any more, and room for as many again."""
     old: Keys = keys[0]
     n_alive: int64_t = 0
-    entry: cython.pointer(int64_t)
     for i in range(old.n_entries):
         n_alive += is_alive(old.entries + i * old.width, rings, n_rings)
     keys.entries = cython.NULL
@@ -132,7 +130,6 @@ def new_event(seq, component, tops, hash_, key, tick):
     come from another kernel."""
     row: cython.pointer(cython.const[ComponentRow]) = seq.components + component
     ring: cython.pointer(Ring) = seq.rings + component
-    words: cython.pointer(int64_t)
     use_rip: cython.bint = (seq.settings & RIPS) != 0 and (seq.settings & ORDERED) != 0
     if tops == cython.NULL and not add_key(cython.address(seq.keys), seq.rings, seq.n_components, hash_, key, cython.address(tops)):
         return cython.NULL
@@ -169,9 +166,6 @@ def add_waiting(seq, end, number):
     """A first event takes its place among the others. It is the last, unless it comes from another kernel."""
     queue: cython.pointer(Queue) = cython.address(seq.waiting)
     n: int64_t = count_firsts(queue)
-    low: int64_t
-    high: int64_t
-    middle: int64_t
     if n > 0 and first_at(queue, n - 1).end > end:
         queue = cython.address(seq.arrived)
         n = count_firsts(queue)
@@ -225,7 +219,6 @@ def place_event(seq, component, words):
     """Stack an event that was stacked before, somewhere else. They come in the order of time, later components first."""
     ring: cython.pointer(Ring) = seq.rings + component
     tops: cython.pointer(int64_t) = seq.shared
-    placed: cython.pointer(int64_t)
     hash_: uint64_t = hash_of_event(words)
     if seq.components[component].is_keyed:
         tops = find_key(cython.address(seq.keys), hash_, words[EVENT_KEY])
@@ -282,11 +275,6 @@ def copy_stacked(seq, keys):
 
     `keys`: only those with one of these, given as (value, is it null?), or None. Then every component must have the key.
     """
-    ring: cython.pointer(Ring)
-    tops: cython.pointer(int64_t)
-    component: int64_t
-    event: int64_t
-    i: int64_t
     numbers: Buffer = Buffer(data=cython.NULL, size=0, capacity=0)
     enough: cython.bint = True
     found = []
@@ -326,7 +314,6 @@ def put_stacked(seq, arriving):
     Those of one key are linked in the order of time. So what is there of the same keys, or everything if a component has no key, is
     stacked again together with them.
     """
-    component: int64_t
     if len(arriving) != seq.n_components:
         raise ValueError("events of another sequence")
     keys = set()
@@ -365,10 +352,6 @@ def clear_stacks(seq):
 
 def drop_stacked(seq, keys):
     """Forget all stacked events, or those with one of the keys, given as `copy_stacked` takes them."""
-    tops: cython.pointer(int64_t)
-    component: int64_t
-    event: int64_t
-    below: int64_t
     if keys is None:
         clear_stacks(seq)
         return

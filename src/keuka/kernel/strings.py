@@ -34,7 +34,6 @@ class StringTable:
         fresh: cython.pointer(int64_t) = cython.NULL
         if not reallocate(cython.address(fresh), 0, n_buckets * 8):
             return False
-        slot: int64_t
         for i in range(n_buckets):
             fresh[i] = -1
         for i in range(self.n_codes):
@@ -74,7 +73,6 @@ class StringTable:
         h: uint64_t = hash_bytes(data, length, readable)
         prefix: uint64_t = first_word(data, length, readable)
         slot: int64_t = h & (self.n_buckets - 1)
-        code: int64_t
         while True:
             code = self.buckets[slot]
             if code < 0:
@@ -120,7 +118,6 @@ class StringTable:
     ) -> None:
         """Codes of an Arrow string column: `offsets` has one more entry than `codes`; `valid` may be empty (no nulls)."""
         n: int64_t = codes.shape[0]
-        i: int64_t
         code: int64_t = 0
         has_nulls: cython.bint = valid.shape[0] > 0
         size: int64_t = data.shape[0]
@@ -129,8 +126,6 @@ class StringTable:
         # The latest short texts, by their bytes: most columns of text have few values, and a row of one then costs a load.
         known: Known[N_KNOWN]
         place: int64_t = 0
-        length: int64_t
-        prefix: uint64_t
         memset(cython.address(known[0]), 0xFF, N_KNOWN * cython.sizeof(Known))  # no text has this length
         if data.shape[0] > 0:
             text = cython.cast(cython.pointer(cython.const[cython.char]), cython.address(data[0]))
@@ -170,7 +165,6 @@ class StringTable:
 
     def byte_lengths(self, codes: cython.const[int64_t][::1], flags: cython.const[uint8_t][::1], offsets: int32_t[::1]) -> None:
         """Arrow offsets of the texts of `codes`; rows whose flag is set are empty. `flags` may be empty."""
-        i: int64_t
         total: int64_t = 0
         offsets[0] = 0
         for i in range(codes.shape[0]):
@@ -181,8 +175,6 @@ class StringTable:
             offsets[i + 1] = total
 
     def copy_texts(self, codes: cython.const[int64_t][::1], offsets: cython.const[int32_t][::1], data: uint8_t[::1]) -> None:
-        i: int64_t
-        length: int64_t
         for i in range(codes.shape[0]):
             length = offsets[i + 1] - offsets[i]
             if length > 0:
@@ -214,7 +206,6 @@ class StringTable:
         marks[np.asarray(held)] = 1
         alive: uint8_t[::1] = marks
         total: int64_t = 0
-        i: int64_t
         for i in range(self.n_codes):
             if self.entries[i].offset >= 0 and alive[i]:
                 total += self.entries[i].length
@@ -361,7 +352,6 @@ class StringTable:
         # After a mismatch, the last % takes one more code point; earlier ones never need to be tried again.
         retry_i: int64_t = -1
         retry_j: int64_t = -1
-        width: int64_t
         while i < n:
             if j < m and p[j] == 37:
                 retry_i = i
@@ -389,7 +379,6 @@ class StringTable:
 
 def change_case_unicode(table, code, upper):
     # Unicode's case tables are Python's; only texts beyond ASCII come here.
-    result: int64_t
     with cython.gil:
         text: str = table.decoded(code)
         changed: bytes = (text.upper() if upper else text.lower()).encode()

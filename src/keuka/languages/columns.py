@@ -8,9 +8,8 @@ from keuka.diagnostics import Diagnostic, Span
 from keuka.errors import QueryError
 from keuka.expressions import Column, Expression, Literal, scale_of, zone_of
 from keuka.languages.functions import check_function
-from keuka.languages.parsing import walk
 from keuka.languages.typing import Scope, misplaced_duration, referred, typed
-from keuka.languages.values import Constant, Dur, FunctionCall, Name, Reference, Value, ungrouped
+from keuka.languages.values import Constant, Dur, FunctionCall, Name, Reference, Value, ungrouped, walk
 from keuka.schema import ARROW_OF, Attribute, Schema, Type, decimal_type
 
 

@@ -59,7 +59,6 @@ class Language:
     suffix: str  # of its files
     parse: Callable[[SourceText], File[Any]]
     outputs: Callable[[Files], tuple[Any, ...]]  # the queries that publish or stand on their own, in the order of the text
-    nodes: Callable[[Files], Iterable[Any]]  # everything in the queries
     reads: Callable[[Files], Iterable[Name]]  # the streams that are named, in the order of the text
     needs: Callable[[Any, Publications[Any]], list[tuple[Any, Span]]]  # what a query reads of others (`evaluation_order`)
     lower_query: Callable[[Any, Any], Any]  # a query in its Context; None after noting what is wrong
@@ -97,4 +96,4 @@ class Language:
         return tuple(dict.fromkeys([parameter.name for parameter in self._parameters(files)]))
 
     def _parameters(self, files: Files) -> list[Parameter]:
-        return [node for node in self.nodes(files) if isinstance(node, Parameter)]
+        return [node for file in files for query in file.queries for node in query.inside if isinstance(node, Parameter)]

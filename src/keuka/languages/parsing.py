@@ -5,7 +5,6 @@ In: a text and the builder of its language. Out: what the builder makes of the g
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -74,15 +73,6 @@ def _parse(grammar: Grammar, source: SourceText, builder: object) -> tuple[Any, 
         raise QueryError(explain_mistake(grammar.vocabulary, keywords(grammar.path), source, error)) from None
     queries: tuple[Any, ...] = _build(tree, builder)
     return queries
-
-
-def walk(node: Node) -> Iterator[Any]:
-    """The node and everything inside it in the order of the text, without recursion."""
-    stack: list[Node] = [node]
-    while stack:
-        top = stack.pop()
-        yield top
-        stack.extend(reversed(children(top)))
 
 
 def _check_nesting(root: Node) -> None:

@@ -5,8 +5,9 @@ Names are not resolved and nothing has a type yet; `typing.py` turns these nodes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from keuka.diagnostics import SourceText, Span
@@ -29,6 +30,11 @@ class Node:
 
     span: Span = field(compare=False, repr=False, kw_only=True)
 
+    @cached_property
+    def inside(self) -> tuple[Any, ...]:
+        """Everything inside it, in the order of the text: several questions about a query go through all of it."""
+        return tuple(walk(self))[1:]  # without itself, so that a query is no garbage that has to be collected
+
 
 def children(node: Node) -> list[Any]:
     found: list[Any] = []
@@ -37,6 +43,15 @@ def children(node: Node) -> list[Any]:
         part = getattr(node, name)
         found += [each for each in (part if isinstance(part, tuple) else (part,)) if isinstance(each, Node)]
     return found
+
+
+def walk(node: Node) -> Iterator[Any]:
+    """The node and everything inside it in the order of the text, without recursion."""
+    stack: list[Node] = [node]
+    while stack:
+        top = stack.pop()
+        yield top
+        stack.extend(reversed(children(top)))
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from keuka.languages.cel.select import lower_select
 from keuka.languages.language import Files, Language
 from keuka.languages.published import unknown_stream
 from keuka.languages.typing import predicate
-from keuka.languages.values import Name, Node
+from keuka.languages.values import Name
 
 
 def _query(query: syntax.Query, context: Context) -> Lowered | None:
@@ -78,12 +78,8 @@ def _filter(stream: syntax.Filter, lowered: Lowered, context: Context) -> Lowere
     return Lowered(algebra.Filter(lowered.operator, condition or TRUE, stream.span), lowered.chain, lowered.axis)
 
 
-def _nodes(files: Files) -> list[Node]:
-    return [node for file in files for query in file.queries for node in query.inside]
-
-
 def _reads(files: Files) -> list[Name]:
-    return [node.name for node in _nodes(files) if isinstance(node, syntax.Read)]
+    return [node.name for file in files for query in file.queries for node in query.inside if isinstance(node, syntax.Read)]
 
 
-LANGUAGE = Language(".cel", syntax.parse, outputs, _nodes, _reads, needs, _query)
+LANGUAGE = Language(".cel", syntax.parse, outputs, _reads, needs, _query)

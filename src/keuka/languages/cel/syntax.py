@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from keuka.diagnostics import SourceText, Span
 from keuka.languages import values
 from keuka.languages.cel.hints import CEL_WORDS, DUR_IN_SELECT
 from keuka.languages.columns import unnamed
-from keuka.languages.parsing import File, Grammar, parse_queries, walk
+from keuka.languages.parsing import File, Grammar, parse_queries
 from keuka.languages.values import Name, Node, Value, ValueBuilder
 
 CEL = Grammar(Path(__file__).with_name("grammar.lark"), CEL_WORDS)
@@ -83,11 +82,6 @@ class Query(Node):
     items: tuple[Item, ...] | None
     stream: Stream
     publish: Name | None
-
-    @cached_property
-    def inside(self) -> tuple[Node, ...]:
-        """Everything inside it, in the order of the text: several questions about a query go through all of it."""
-        return tuple(walk(self))[1:]  # without itself, so that a query is no garbage that has to be collected
 
 
 Stream = Read | Filter | Next | Fold | Union | Parenthesised | Query

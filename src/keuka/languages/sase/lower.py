@@ -10,7 +10,6 @@ from keuka.diagnostics import Span
 from keuka.errors import QueryError
 from keuka.expressions import TRUE
 from keuka.languages.language import Files, Language
-from keuka.languages.parsing import walk
 from keuka.languages.published import Publications
 from keuka.languages.sase import syntax
 from keuka.languages.sase.alternatives import alternatives_of
@@ -21,7 +20,7 @@ from keuka.languages.sase.hints import NO_DUR
 from keuka.languages.sase.output import lower_return, sequence_schema
 from keuka.languages.sase.scopes import Found, in_component, in_where
 from keuka.languages.sase.shape import check_equivalences, check_negations, check_size, check_variables, window_of
-from keuka.languages.values import Name, Node
+from keuka.languages.values import Name
 
 log = logging.getLogger("keuka")
 
@@ -81,12 +80,8 @@ def _queries(files: Files) -> tuple[syntax.Query, ...]:
     return tuple([query for file in files for query in file.queries])
 
 
-def _nodes(files: Files) -> list[Node]:
-    return [node for query in _queries(files) for node in walk(query)]
-
-
 def _reads(files: Files) -> list[Name]:
     return [name for query in _queries(files) for component in query.components for name in component.types]
 
 
-LANGUAGE = Language(".sase", syntax.parse, _queries, _nodes, _reads, _needs, _query, NO_DUR)
+LANGUAGE = Language(".sase", syntax.parse, _queries, _reads, _needs, _query, NO_DUR)

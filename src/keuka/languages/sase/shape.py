@@ -12,7 +12,6 @@ from keuka.diagnostics import Diagnostic
 from keuka.errors import QueryError
 from keuka.expressions import Column, Expression
 from keuka.languages.coercion import wrong_type
-from keuka.languages.parsing import walk
 from keuka.languages.sase import syntax
 from keuka.languages.sase.context import Context
 from keuka.languages.typing import duration_text, timespan, typed
@@ -80,7 +79,7 @@ def check_equivalences(query: syntax.Query, context: Context) -> bool:
         if isinstance(value, Operation) and value.operator in ("and", "or", "not"):
             stack.extend(value.operands)
         allowed.append(value)
-    tests = [node for node in walk(query) if isinstance(node, Operation) and node.operator == syntax.EQUIVALENCE]
+    tests = [node for node in query.inside if isinstance(node, Operation) and node.operator == syntax.EQUIVALENCE]
     misplaced = [test for test in tests if not any(test is one for one in allowed)]
     for test in misplaced:
         help = f"it stands in WHERE, by itself or joined with AND, OR and NOT: `WHERE {test.span.text} AND a.x > b.x`"

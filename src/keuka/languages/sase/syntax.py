@@ -10,9 +10,9 @@ from keuka.diagnostics import Diagnostic, SourceText, Span
 from keuka.errors import QueryError
 from keuka.languages import values
 from keuka.languages.columns import unnamed
-from keuka.languages.parsing import File, Grammar, parse_queries, walk
+from keuka.languages.parsing import File, Grammar, parse_queries
 from keuka.languages.sase.hints import NO_DUR, SASE_WORDS
-from keuka.languages.values import Name, Node, Operation, Reference, Value, ValueBuilder
+from keuka.languages.values import Name, Node, Operation, Reference, Value, ValueBuilder, walk
 
 SASE = Grammar(Path(__file__).with_name("grammar.lark"), SASE_WORDS)
 # The operator of an equivalence test. Its operands are references, `[a]`, and equations of one with a constant, `[a = 'c']`.
