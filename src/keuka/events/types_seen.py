@@ -15,6 +15,8 @@ from keuka.diagnostics import WARNING, Diagnostic, Span, listing, similar
 from keuka.events.files import BATCH_ROWS, place
 from keuka.events.sources import OpenStream
 
+# The first rows mostly have all types, so pieces begin small: 65,536 rows at once took a tenth of W2's instructions.
+FIRST_ROWS = 1_024
 MOST_SEEN = 1_000  # types that are remembered, to offer similar ones
 
 
@@ -32,9 +34,13 @@ class TypesSeen:
         return tuple([name for name in self.read if name not in self.seen])
 
     def look(self, batch: pa.RecordBatch) -> None:
-        if self.missing and self.column in batch.schema.names:
-            self.n_rows += batch.num_rows
-            self.add(pc.unique(batch.column(self.column)).to_pylist())
+        if self.column not in batch.schema.names:
+            return
+        begin, n_rows = 0, FIRST_ROWS
+        while self.missing and begin < batch.num_rows:
+            self.add(pc.unique(batch.column(self.column).slice(begin, n_rows)).to_pylist())
+            self.n_rows += min(n_rows, batch.num_rows - begin)
+            begin, n_rows = begin + n_rows, 4 * n_rows
 
     def add(self, types: Iterable[object]) -> None:
         for name in types:
@@ -58,7 +64,6 @@ class TypesSeen:
         """Looks at rows that lie in memory, or can be read again, as far as must be."""
         data = stream.data
         if data.table is not None:
-            # In pieces, because the first one mostly has all types: 18 ms for two million rows at once.
             batches: Iterable[pa.RecordBatch] = data.table.select([self.column]).to_batches(max_chunksize=BATCH_ROWS)
         else:
             assert data.chunks is not None
