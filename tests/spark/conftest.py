@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from keuka.spark import java
+from keuka.spark.streaming import STREAMING_SETTINGS
 
 CONFIGURATION = {
     "spark.ui.enabled": "false",
@@ -19,6 +20,7 @@ CONFIGURATION = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",  # so that a partition of a test has more than one batch
     "spark.driver.memory": "2g",
     "spark.log.level": "ERROR",
+    **STREAMING_SETTINGS,
 }
 
 

@@ -299,11 +299,19 @@ def test_declared_columns_are_chosen_and_converted(spark: SparkSession):
         keuka.on_spark(text, frame, time="ts", schema="ts VARIANT")
 
 
-def test_streaming_frames_are_refused(spark: SparkSession):
+def test_streaming_frames_give_streaming_frames_if_their_state_can_be_kept(spark: SparkSession):
     frame = spark.readStream.format("rate").load()
     for schema in (None, "timestamp TIMESTAMP, value BIGINT"):
-        with pytest.raises(keuka.DataError, match="streaming DataFrame"):
-            keuka.on_spark("SELECT value FROM S", frame, time="timestamp", schema=schema)
+        assert keuka.on_spark("SELECT value FROM S", frame, time="timestamp", schema=schema, shards=2).isStreaming
+    provider = spark.conf.get("spark.sql.streaming.stateStore.providerClass")
+    spark.conf.set("spark.sql.streaming.stateStore.providerClass", provider.replace("RocksDB", "HDFSBacked"))
+    try:
+        with pytest.raises(keuka.DataError, match="K556"):
+            keuka.on_spark("SELECT value FROM S", frame, time="timestamp")
+    finally:
+        spark.conf.set("spark.sql.streaming.stateStore.providerClass", provider)
+    with pytest.raises(keuka.DataError, match=r"K515.*`idle_after=` is for streams that go on"):
+        keuka.on_spark("SELECT id FROM S", spark.range(3), time="id", idle_after="10 s")
 
 
 def test_large_tables_reach_the_workers(spark: SparkSession):

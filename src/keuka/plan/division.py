@@ -8,7 +8,7 @@ A plan that has no key as a whole is cut where one of its streams is read on ano
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -16,6 +16,7 @@ from keuka.automaton.compile import compile_tables
 from keuka.automaton.contract import Plan
 from keuka.automaton.fingerprint import fingerprint
 from keuka.automaton.tables import Tables
+from keuka.diagnostics import listing
 from keuka.plan.planner import select_stages
 from keuka.schema import MAX_TICK, TimeAxis
 
@@ -91,6 +92,24 @@ def divide(planned: Plan, *, axis: TimeAxis, n_workers: int) -> tuple[Part, ...]
             left.append(name)
     parts += [part_of(left[i::n_workers]) for i in range(min(n_workers, len(left)))]
     return tuple(parts)
+
+
+def divide_endless(planned: Plan) -> tuple[Part, ...]:
+    """The same for events without end, which cannot be cut by time: outputs run with those of the same key; those without one together."""
+    together = _part_of(planned)
+    if isinstance(together.division, ByKey):
+        return (together,)
+    names = [name for name, _, _ in planned.outputs]
+    alone = {name: _part_of(_only(planned, [name])) for name in names}
+    by_key = {name: part for name, part in alone.items() if isinstance(part.division, ByKey)}
+    groups = [*_alike(by_key), [name for name in names if name not in by_key]]
+    return tuple([_endless(_part_of(_only(planned, group))) for group in groups if group])
+
+
+def _endless(part: Part) -> Part:
+    names = listing(part.outputs, 4)
+    reason = f"{names} compare no column of all their events for equality"
+    return replace(part, division=Undivided(reason)) if isinstance(part.division, BySlices) else part
 
 
 def _alike(alone: Mapping[str, Part]) -> list[list[str]]:

@@ -32,24 +32,26 @@ def on_spark(
     limits: Limits | None = None,
     on_bad_row: str | None = None,
     rejected: list[DataFrame] | None = None,
+    idle_after: Any = None,
 ) -> DataFrame:
-    """The matches of a query over static DataFrames, as a DataFrame that is computed when Spark needs it.
+    """The matches of a query over DataFrames, as a DataFrame that is computed when Spark needs it: a streaming one if one of them streams.
 
     streams: a DataFrame if the query reads one stream, else a dict from stream name to DataFrame; `keuka.Stream(df, time=..., id=...)`
         where more must be said than the column of time.
     shards: into how many partitions events are divided; by default Spark decides.
-    lateness: is checked, and has no effect: a DataFrame that ends is sorted.
+    lateness: how far streams that go on may be out of order. A DataFrame that ends is sorted, so there it has no effect.
     schema: the columns to read and their types (`"ts TIMESTAMP, name STRING"`, or a StructType; a dict for several streams), where Spark
         cannot be asked for them: inside a function of a Declarative Pipeline.
     limits: what each task may take; by default half the memory of its machine or container, divided by the tasks of an executor.
     on_bad_row: "error", or "reject" to go on without rows that cannot be events: no time, or a start after the end.
     rejected: a list to which one DataFrame for each stream is added: its rejected rows, with the reason. Implies "reject".
+    idle_after: a stream that brings no rows for so long, for example "10 min", no longer holds time back.
 
     Everything else is as in `keuka.match`. Mistakes in query, columns and types are raised here, before a job starts.
     """
     options = {"language": language, "time": time, "type_column": type_column, "params": params, "lateness": lateness, "unit": unit}
     options |= {"contributors": contributors, "shards": shards, "schema": schema, "limits": limits}
-    options |= {"on_bad_row": on_bad_row, "rejected": rejected}
+    options |= {"on_bad_row": on_bad_row, "rejected": rejected, "idle_after": idle_after}
     found = _results(query, streams, outputs=() if output is None else (output,), **options)
     return found.output(found.names[0])
 
@@ -68,10 +70,12 @@ def all_on_spark(
     schema: Schema | None = None,
     limits: Limits | None = None,
     rejected: list[DataFrame] | None = None,
+    idle_after: Any = None,
     **options: Any,
 ) -> Results:
     """The matches of every query of a set."""
     said = {"contributors": contributors, "shards": shards, "schema": schema, "limits": limits, "rejected": rejected}
+    said |= {"idle_after": idle_after}
     return _results(query, streams, outputs=None, **said, **options)
 
 

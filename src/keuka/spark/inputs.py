@@ -32,9 +32,9 @@ from keuka.pipelines.checking import OF_FILES, declared_columns, described, file
 from keuka.pipelines.values import FILE_FORMATS, Input
 from keuka.schema import Header, Type, attribute_of
 from keuka.spark import parquet_columns, text_streams
-from keuka.spark.jobs import Times, is_wrong, wrong_time
 from keuka.spark.parquet_columns import ParquetColumn, unreadable
 from keuka.spark.schemas import arrow_schema, spark_type
+from keuka.spark.sent_rows import Times, is_wrong, wrong_time
 from keuka.spark.sinks import UTC, with_defaults
 from keuka.spark.text_streams import Head, TextFiles
 

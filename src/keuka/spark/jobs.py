@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import operator
 import os
 import pickle
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -22,23 +21,39 @@ from pyspark.sql import functions as sf
 from keuka.automaton.tables import to_bytes
 from keuka.diagnostics import listing
 from keuka.errors import data_error
-from keuka.events.clocks import unit_of
+from keuka.events.clocks import seconds_of, unit_of
 from keuka.events.files import place
 from keuka.events.matches import result_schema
 from keuka.events.order import common_axis
-from keuka.events.rejection import FILE, LINE, NO_TIME, REASON, REVERSED, STREAM, TEXT
-from keuka.events.sources import OpenStream, Stream
+from keuka.events.rejection import FILE, LINE, REASON, STREAM, TEXT
+from keuka.events.sources import Stream
 from keuka.events.types_seen import TypesSeen
 from keuka.expressions import Expression
-from keuka.plan.division import END, START, ByKey, BySlices, Division, Part, Undivided, divide
+from keuka.plan.division import END, START, ByKey, BySlices, Division, Part, Undivided, divide, divide_endless
 from keuka.plan.prefilter import needed
 from keuka.query import EVENTS, Prepared, check_limits, prepare
 from keuka.run.limits import Limits
-from keuka.schema import FIELD, MICROSECONDS, MOST_DIGITS, RESULT, Header, TimeAxis
+from keuka.schema import MICROSECONDS, RESULT, Header, TimeAxis
+from keuka.spark import streaming
 from keuka.spark.analysis import Schema, columns_of, declared, is_streaming, knowing
-from keuka.spark.expressions import fitting, microseconds, weakened
 from keuka.spark.probe import require_on_executors
 from keuka.spark.schemas import arrow_schema, spark_schema, spark_type
+from keuka.spark.sent_rows import (
+    Frame,
+    can_matter,
+    column_of,
+    data_of,
+    frame_of,
+    is_wrong,
+    key_hash,
+    positioned,
+    positions,
+    sent_columns,
+    tick_of,
+    times_of,
+    with_fields,
+    wrong_time,
+)
 from keuka.spark.session import is_connect
 from keuka.spark.worker import MOST_TICKS, OF, SHARD, Input, Output, Slices, Task, share, slot_names
 
@@ -50,23 +65,13 @@ USUAL_PARTITIONS = 200  # of a shuffle, unless it is said
 
 
 @dataclass(frozen=True)
-class Frame:
-    """A stream as a DataFrame, and what the driver knows of it."""
-
-    data: DataFrame
-    schema: pa.Schema
-    header: Header
-    unit: str | None
-    rejects: bool = False  # are rows that cannot be events left out?
-
-
-@dataclass(frozen=True)
 class Results:
     """The matches of several outputs as the rows of one DataFrame, so that all of them cost one pass."""
 
     frame: DataFrame
     outputs: Mapping[str, Output]
     types: TypesSeen | None = None  # with a type column: the types that are read; of the rows nothing is known here
+    is_streaming: bool = False  # are they the rows that shards tell?
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -74,7 +79,8 @@ class Results:
 
     def output(self, name: str) -> DataFrame:
         """The matches of one output."""
-        return _rows_of(self.frame, self.outputs[name])
+        find = streaming.rows_of if self.is_streaming else _rows_of
+        return find(self.frame, self.outputs[name])
 
 
 def results(
@@ -87,6 +93,7 @@ def results(
     schema: Schema | None = None,
     limits: Limits | None = None,
     rejected: list[DataFrame] | None = None,
+    idle_after: object = None,
     **options: Any,
 ) -> Results:
     """The matches of the outputs (None: of all, (): of the last query's). Whatever is wrong is said before a job starts.
@@ -100,24 +107,33 @@ def results(
     if schema is not None:
         streams = declared(streams, schema)
     prepared = prepare(query, emptied(streams, ask), outputs=outputs, contributors=contributors, **options)
-    frames = {stream.name: _frame(stream, streams[stream.name] if isinstance(streams, Mapping) else streams) for stream in prepared.opened}
+    given = {stream.name: streams[stream.name] if isinstance(streams, Mapping) else streams for stream in prepared.opened}
+    frames = {stream.name: frame_of(stream, given[stream.name]) for stream in prepared.opened}
     if rejected is not None:
         frames = {name: replace(frame, rejects=True) for name, frame in frames.items()}
         rejected.extend([_rejected(name, frame) for name, frame in frames.items()])
     spark = next(iter(frames.values())).data.sparkSession
     if ask:
         require_on_executors(spark)
+    going = {name for name, frame in frames.items() if is_streaming(frame.data, ask)}
+    if idle_after is not None and not going:
+        raise data_error("K515", "`idle_after=` is for streams that go on, and none of these does", "leave it out")
     n_shards = shards or _parallelism(spark)
     read = {source.name for source in prepared.tables.sources}
     axis = common_axis([stream for stream in prepared.opened if stream.name in read])
-    parts = divide(prepared.plan, axis=axis, n_workers=n_shards)
+    parts = divide_endless(prepared.plan) if going & read else divide(prepared.plan, axis=axis, n_workers=n_shards)
     for part in parts:
         if isinstance(part.division, Undivided):
             names = listing([name for name, _, _ in part.plan.outputs], 4)
             remedy = "add an equality of one column between all events, or a window, so that it can be divided"
             log.warning("%s runs on one worker: %s; %s", names, part.division.reason, remedy)
-    outputs_, types = _layout(prepared, parts, axis)
     allowed = limits or Limits(), _tasks_at_once(spark)
+    if going & read:
+        lateness = {stream.name: stream.lateness for stream in prepared.opened}
+        outputs_ = streaming.outputs_of(prepared, axis)
+        moving = streaming.Moving(going, lateness, shards, None if idle_after is None else seconds_of("idle_after", idle_after), *allowed)
+        return Results(streaming.told(parts, frames, outputs_, axis, moving), outputs_, prepared.types, is_streaming=True)
+    outputs_, types = _layout(prepared, parts, axis)
     wanted = {output.name: outputs_[output.name] for output in prepared.tables.outputs}
     missing = dict(wanted)
     together = []
@@ -140,25 +156,14 @@ def emptied(streams: Any, ask: bool = True) -> Any:
 
 
 def _emptied(name: str, stream: Any, ask: bool) -> Stream:
-    frame, where = _data(stream), place(name, None) if name else ""
+    frame, where = data_of(stream), place(name, None) if name else ""
     if not isinstance(frame, DataFrame):
         problem = f"data of the kind `{type(frame).__name__}` cannot be read on Spark"
         remedy = "`spark.read.parquet(...)` or another reader" if isinstance(frame, str | os.PathLike) else "`spark.createDataFrame(...)`"
         raise data_error("K512", problem, f"give a Spark DataFrame: {remedy}", where=where)
     columns = arrow_schema(name or EVENTS, columns_of(name, frame))
-    if is_streaming(frame, ask):
-        problem = "a streaming DataFrame cannot be read yet: it has no end"
-        raise data_error("K512", problem, "give a static one: `spark.read` instead of `spark.readStream`", where=where)
     table = columns.empty_table()
     return replace(stream, data=table) if isinstance(stream, Stream) else Stream(table)
-
-
-def _data(stream: Any) -> Any:
-    return stream.data if isinstance(stream, Stream) else stream
-
-
-def _frame(opened: OpenStream, given: Any) -> Frame:
-    return Frame(_data(given), opened.data.schema, opened.header, unit_of(opened.type.axis), opened.rejects)
 
 
 def _made(data: DataFrame, output: Output, axis: TimeAxis) -> Frame:
@@ -226,8 +231,8 @@ def _part_frame(
     """The rows that all workers send back, computed when Spark needs them."""
     slices = _slices(part.division.reach, axis, n_shards) if isinstance(part.division, BySlices) else None
     names = [source.name for source in part.tables.sources]
-    frames = {**frames, **{source.stream: _with_fields(frames[source.stream], source.schema.names) for source in part.plan.sources}}
-    sent = [_sent(part, frames[source.name], source.columns) for source in part.tables.sources]
+    frames = {**frames, **{source.stream: with_fields(frames[source.stream], source.schema.names) for source in part.plan.sources}}
+    sent = [sent_columns(part, frames[source.name], source.columns) for source in part.tables.sources]
     schemas = [pa.schema([frames[name].schema.field(i) for i in read]) for name, read in zip(names, sent, strict=True)]
     slots = share(schemas)
     matters = needed(part.plan)
@@ -274,83 +279,19 @@ def _on_worker(task: bytes) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.
     return run
 
 
-def _with_fields(frame: Frame, names: Sequence[str]) -> Frame:
-    """The frame with these columns, of which the last may be fields of structs: Spark reads and sends nothing else of a struct."""
-    fields = names[len(frame.schema) :]
-    if not fields:
-        return frame
-    positions, schema = _positions(frame.schema), frame.schema
-    columns = []
-    for position, name in enumerate(fields, len(positions)):
-        root, *path = name.split(FIELD)
-        value, arrow = _column(frame, root), frame.schema.field(root).type
-        for field in path:
-            value, arrow = value.getField(field), arrow.field(field).type
-        columns.append(value.alias(f"c{position}"))
-        schema = schema.append(pa.field(name, arrow))
-    return replace(frame, data=frame.data.toDF(*positions).select(*positions, *columns), schema=schema)
-
-
-def _positions(schema: pa.Schema) -> list[str]:
-    """Columns are known by their places here: Spark takes names that differ only in case for the same."""
-    return [f"c{i}" for i in range(len(schema))]
-
-
 def _filtered(frame: Frame, predicate: Expression | None, read: Collection[int]) -> DataFrame:
-    """The rows that can matter, as far as Spark can tell.
-
-    Rows that are no events stay, so that an error names them, or are rejected. Rows with a decimal of too many digits in a column that
-    is read stay as well.
-    """
-    rows = frame.data.toDF(*_positions(frame.schema))
-    wrong = is_wrong(_times(frame))
-    if frame.rejects:
-        rows = rows.where(~wrong)
-    columns = [fitting(sf.col(name), field.type) for name, field in zip(_positions(frame.schema), frame.schema, strict=True)]
-    matters = None if predicate is None else weakened(predicate, columns)
-    if matters is None:
-        return rows
-    for i, field in enumerate(frame.schema):
-        if i in read and pa.types.is_decimal(field.type) and field.type.precision > MOST_DIGITS:
-            wrong |= columns[i].isNull() & sf.col(f"c{i}").isNotNull()
-    return rows.where(matters | wrong)
-
-
-Times = Sequence[tuple[Column, pa.DataType]]  # the times of a row, with their types: one, or start and end
-
-
-def _times(frame: Frame) -> Times:
-    return [(_column(frame, name), frame.schema.field(name).type) for name in frame.header.times]
-
-
-def is_wrong(times: Times) -> Column:
-    """Can these not be the times of an event?"""
-    if len(times) == 1:
-        return times[0][0].isNull()
-    start, end = [tick_of(*time) for time in times]
-    return start.isNull() | end.isNull() | (start > end)
-
-
-def wrong_time(times: Times) -> Column:
-    """Why these cannot be the times of an event; null if they can."""
-    missing = functools.reduce(operator.or_, [column.isNull() for column, _ in times])
-    return sf.when(missing, NO_TIME) if len(times) == 1 else sf.when(missing, NO_TIME).when(is_wrong(times), REVERSED)
+    """The rows that can matter, as far as Spark can tell."""
+    rows = positioned(frame)
+    matters = can_matter(frame, predicate, read)
+    return rows if matters is None else rows.where(matters)
 
 
 def _rejected(name: str, frame: Frame) -> DataFrame:
     """The rows of a stream that cannot be events, computed when Spark needs them. Of a DataFrame no file is known."""
-    rows = frame.data.toDF(*_positions(frame.schema))
+    rows = frame.data.toDF(*positions(frame.schema))
     unknown = [sf.lit(None).cast(type_) for type_ in ("string", "bigint", "string")]
-    chosen = rows.where(is_wrong(_times(frame))).select("*", sf.lit(name), wrong_time(_times(frame)), *unknown)
+    chosen = rows.where(is_wrong(times_of(frame))).select("*", sf.lit(name), wrong_time(times_of(frame)), *unknown)
     return chosen.toDF(*frame.schema.names, STREAM, REASON, FILE, LINE, TEXT)
-
-
-def _sent(part: Part, frame: Frame, columns: Sequence[str]) -> list[int]:
-    """The columns that workers need: those the kernel reads, the times, and those that identify an event."""
-    names = {*columns, *frame.header.times}
-    if part.plan.contributors:
-        names |= set(frame.schema.names) if frame.header.id is None else {frame.header.id}
-    return [i for i, name in enumerate(frame.schema.names) if name in names]
 
 
 # -- who gets which rows ---------------------------------------------------------------------------------------------------
@@ -370,28 +311,10 @@ def _divided(rows: DataFrame, where: Column, columns: Sequence[str], part: Part,
 
 def _where(division: Division, frame: Frame, stream: str, slices: Slices | None, axis: TimeAxis) -> Column:
     """Rows with equal values of this go to one worker; for slices, the shards that need the row."""
-    end = _column(frame, frame.header.end)
-    if slices is not None:
-        return _shards(_shown_time(end, frame.schema.field(frame.header.end).type, axis), slices)
-    names = division.columns.get(stream, ()) if isinstance(division, ByKey) else ()
-    keys = [_key(_column(frame, name), frame.schema.field(name).type) for name in names]
-    # A row with a null in its key meets no other, but equal rows must stay together where ids count them.
-    anywhere = sf.xxhash64(end)
-    unknown = functools.reduce(operator.or_, [key.isNull() for key in keys], sf.lit(False))
-    return sf.when(unknown, anywhere).otherwise(sf.xxhash64(*keys)) if keys else anywhere
-
-
-def _column(frame: Frame, name: str) -> Column:
-    return sf.col(f"c{frame.schema.names.index(name)}")
-
-
-def _key(column: Column, arrow: pa.DataType) -> Column:
-    """A key in the one type that all streams have it in; 0.0 and -0.0 are equal, and have equal hashes here."""
-    if pa.types.is_integer(arrow):
-        return column.cast("bigint")
-    if pa.types.is_floating(arrow):
-        return sf.when(column == 0.0, sf.lit(0.0)).otherwise(column.cast("double"))
-    return fitting(column, arrow)
+    if slices is None:
+        return key_hash(division, frame, stream)
+    end = frame.header.end
+    return _shards(_shown_time(column_of(frame, end), frame.schema.field(end).type, axis), slices)
 
 
 def _slices(reach: int, axis: TimeAxis, n_shards: int) -> Slices:
@@ -403,13 +326,6 @@ def _slices(reach: int, axis: TimeAxis, n_shards: int) -> Slices:
 def _shown_time(column: Column, arrow: pa.DataType, axis: TimeAxis) -> Column:
     """A time as a number, in the units of the results' times."""
     return sf.unix_date(column).cast("bigint") if pa.types.is_date(axis.arrow) else tick_of(column, arrow)
-
-
-def tick_of(column: Column, arrow: pa.DataType) -> Column:
-    """A time as the kernel counts it, whatever the zone of the session."""
-    if pa.types.is_integer(arrow):
-        return column.cast("bigint")
-    return sf.unix_date(column).cast("bigint") * MICROSECONDS["day"] if pa.types.is_date(arrow) else microseconds(column)
 
 
 def _shards(time: Column, slices: Slices) -> Column:

@@ -116,7 +116,7 @@ def run_partition(task_: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[p
         for shard in shards:
             mine = rows if shard is None else rows.filter(pc.equal(rows[SHARD], shard))
             opened = [_opened(input_, i, mine, len(task.inputs)) for i, input_ in enumerate(task.inputs)]
-            for found in run(tables, opened, axis=task.axis, limits=_own_limits(task)):
+            for found in run(tables, opened, axis=task.axis, limits=limits_of_task(task.limits, task.n_tasks)):
                 result = found.rows if task.slices is None or shard is None else own(found.rows, task.slices, shard)
                 if result.num_rows:
                     yield _packed(result, next(o for o in task.outputs if o.name == found.output), task.output_types)
@@ -125,11 +125,11 @@ def run_partition(task_: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[p
         raise type(error)(*[replace(d, help=(*d.help, note)) if d.label else d for d in error.diagnostics]) from None
 
 
-def _own_limits(task: Task) -> Limits:
-    """What this task may take: what was said, or its share of what the machine has."""
-    if task.limits.memory is not None:
-        return task.limits
-    return replace(task.limits, memory=max(1, default_memory() // (task.n_tasks or len(os.sched_getaffinity(0)))))
+def limits_of_task(limits: Limits, n_tasks: int | None) -> Limits:
+    """What a task may take: what was said, or its share of what the machine has. `n_tasks`: how many run at once, None if nobody knows."""
+    if limits.memory is not None:
+        return limits
+    return replace(limits, memory=max(1, default_memory() // (n_tasks or len(os.sched_getaffinity(0)))))
 
 
 def _opened(input_: Input, index: int, rows: pa.Table, n_inputs: int) -> OpenStream:

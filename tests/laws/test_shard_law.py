@@ -1,0 +1,191 @@
+"""Law 5 for streams on Spark, and laws 2, 7 and 8 there: shards that take micro-batches give what the definitions say.
+
+What Spark does in between is done here by a few lines: it cuts rows into micro-batches, sends them to shards, keeps their state, repeats
+attempts that failed, and calls whichever worker is free. `tests/spark/test_streaming.py` does the same on Spark with fewer cases.
+"""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
+
+import hypothesis.strategies as st
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+
+from keuka.algebra.operators import Program
+from keuka.automaton.tables import to_bytes
+from keuka.errors import DataError
+from keuka.events.matches import result_schema
+from keuka.plan.division import ByKey, Part, divide_endless
+from keuka.plan.planner import output_names, plan
+from keuka.run.limits import Limits
+from keuka.schema import Header, TimeAxis
+from keuka.spark import shards
+from keuka.spark.shards import METRICS, Arrived, ShardTask, Store, advance, pack
+from keuka.spark.worker import Input, Output
+
+from .outcomes import Bag, Outcome, bag_without_contributors, by_reference, check, without_contributors
+from .streams import SHAPES, Rows, table
+from .test_laws import Example, examples
+
+AXIS = TimeAxis(None, pa.int64())
+
+
+@dataclass
+class Cell:
+    """A state variable of Spark's with one value, with a list, or with values by key: as much of it as a shard uses."""
+
+    value: Any = None
+    entries: dict[Any, Any] = field(default_factory=dict)
+
+    def get(self) -> Any:
+        return self.value
+
+    def update(self, value: Any) -> None:
+        self.value = value
+
+    put = update
+
+    def getValue(self, key: Any) -> Any:  # noqa: N802  Spark's name, as the next two
+        return self.entries.get(key)
+
+    def updateValue(self, key: Any, value: Any) -> None:  # noqa: N802
+        self.entries[key] = value
+
+    def removeKey(self, key: Any) -> None:  # noqa: N802
+        del self.entries[key]
+
+
+@dataclass(frozen=True)
+class Chances:
+    """What happens on the way: where micro-batches begin, how far rows are out of order, which attempts fail, which worker comes."""
+
+    cuts: Mapping[str, list[int]]  # by stream: how many rows there are before each further batch
+    delays: list[int]
+    fails: list[bool]
+    forgets: list[bool]
+    n_shards: int
+
+
+CHANCES = st.builds(
+    Chances,
+    cuts=st.fixed_dictionaries({stream: st.lists(st.integers(0, 25), max_size=6).map(sorted) for stream in SHAPES}),
+    delays=st.lists(st.integers(0, 3), min_size=8, max_size=8),
+    fails=st.lists(st.booleans(), min_size=5, max_size=5),
+    forgets=st.lists(st.booleans(), min_size=7, max_size=7),
+    n_shards=st.integers(1, 4),
+)
+
+
+class Cluster:
+    """The shards of one part of a plan, with their state."""
+
+    def __init__(self, part: Part, chances: Chances) -> None:
+        self.part, self.chances = part, chances
+        self.names = [source.name for source in part.tables.sources]
+        inputs = [Input(name, SHAPES[name].arrow, header(name), None, ()) for name in self.names]
+        schemas = {output.name: result_schema(output.schema, AXIS, False) for output in part.tables.outputs}
+        self.n_shards = chances.n_shards if isinstance(part.division, ByKey) else 1
+        task = ShardTask(
+            tables=to_bytes(part.tables),
+            inputs=tuple(inputs),
+            lateness=tuple([max(chances.delays)] * len(inputs)),
+            is_static=tuple([False] * len(inputs)),
+            outputs=tuple([Output(name, i, schema, ()) for i, (name, schema) in enumerate(schemas.items())]),
+            axis=AXIS,
+            keys=tuple(range(self.n_shards)),
+            idle_after=None,
+            limits=Limits(),
+            n_tasks=1,
+        )
+        self.task = pickle.dumps(task)
+        self.found: dict[str, list[pa.Table]] = {name: [schema.empty_table()] for name, schema in schemas.items()}
+        self.cells = [(Cell(), Cell(), Cell(), Cell([])) for _ in range(self.n_shards)]
+        self.n_calls = 0
+
+    def take(self, batches: Mapping[str, pa.Table]) -> None:
+        """A micro-batch: packed in one piece for each stream, taken by every shard."""
+        packed = [row for name, rows in batches.items() if rows.num_rows for row in self.pack(name, rows)]
+        for key in range(self.n_shards):
+            mine = [row for row in packed if row["_shard"] == key]
+            if mine:
+                last = {row["_of"]: max(other["last"] for other in mine if other["_of"] == row["_of"]) for row in mine}
+                self.call(key, Arrived(0, last, tuple([(row["_of"], row["_rows"]) for row in mine if row["_rows"] is not None])))
+
+    def pack(self, name: str, rows: pa.Table) -> list[dict[str, Any]]:
+        columns = self.part.division.columns.get(name, ()) if isinstance(self.part.division, ByKey) else ()
+        keys = [hash_of(row) % self.n_shards for row in zip(*[rows[c].to_pylist() for c in columns], strict=True)] or [0] * rows.num_rows
+        before = [pa.array(keys, pa.int32()), pa.array([0] * rows.num_rows, pa.int64()), pa.array([True] * rows.num_rows)]
+        sent = pa.table([*before, *rows.columns], names=["_shard", "_now", "_matters", *[f"c{i}" for i in range(rows.num_columns)]])
+        return [row for batch in pack(self.task, self.names.index(name), sent.to_batches()) for row in batch.to_pylist()]
+
+    def end(self) -> None:
+        for key in range(self.n_shards):
+            self.call(key, Arrived(0, {}, (), ("flush",)))
+
+    def call(self, key: int, arrived: Arrived) -> None:
+        """An attempt, and if it fails at its end another one, over the state before it."""
+        before = pickle.dumps(self.cells[key])
+        self.n_calls += 1
+        if self.chances.forgets[self.n_calls % 7]:
+            shards._copies.clear()
+        told = list(advance(self.task, Store(*self.cells[key]), arrived))
+        if self.chances.fails[self.n_calls % 5]:
+            self.cells[key] = pickle.loads(before)
+            told = list(advance(self.task, Store(*self.cells[key]), arrived))
+        names = list(self.found)
+        for of, rows, _ in told:
+            if of != METRICS:
+                self.found[names[of]].append(rows)
+
+
+def header(name: str) -> Header:
+    time = SHAPES[name].time
+    return Header(time, time) if isinstance(time, str) else Header(*time)
+
+
+def hash_of(row: tuple[Any, ...]) -> int:
+    """Equal values have equal hashes, whatever their type; -0.0 is 0.0."""
+    return hash(tuple([0 if value == 0 else value for value in row]))
+
+
+def by_shards(program: Program, streams: Rows, chances: Chances) -> Outcome:
+    found: dict[str, Bag | str] = {}
+    for name, (_, operator) in zip(output_names(program), program.outputs, strict=True):
+        try:
+            for part in divide_endless(plan(Program(((name, operator),)))):
+                cluster = Cluster(part, chances)
+                for batches in micro_batches(streams, cluster.names, chances):
+                    cluster.take(batches)
+                cluster.end()
+                found[name] = bag_without_contributors(pa.concat_tables(cluster.found[name]))
+        except DataError as error:
+            found[name] = error.code
+    return found
+
+
+def micro_batches(streams: Rows, names: list[str], chances: Chances) -> list[dict[str, pa.Table]]:
+    """Rows in the order of their ends and delays, cut: a row comes at most three ticks after one that ends later."""
+    cut = {}
+    for name in names:
+        rows = table(name, streams[name])
+        ends = np.array([SHAPES[name].end(row) for row in streams[name]], np.int64)
+        delays = np.array([chances.delays[i % 8] for i in range(len(ends))], np.int64)
+        arrived = rows.take(pa.array(np.lexsort((-ends, ends + delays))))
+        cuts = [0, *[min(cut, len(ends)) for cut in chances.cuts[name]], len(ends)]
+        cut[name] = [arrived.slice(begin, end - begin) for begin, end in itertools.pairwise(cuts)]
+    n = max(len(pieces) for pieces in cut.values())
+    return [{name: pieces[i] for name, pieces in cut.items() if i < len(pieces)} for i in range(n)]
+
+
+@given(examples(), CHANCES)
+def test_shards_that_take_micro_batches_give_the_same(example: Example, chances: Chances):
+    text, program, streams = example
+    with mock.patch.multiple(shards, LEAST_LOG=600, KEPT_ENTRIES=2):  # so that snapshots are taken and entries removed
+        check(text.text, streams, without_contributors(by_reference(program, streams)), by_shards(program, streams, chances))
