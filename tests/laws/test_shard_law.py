@@ -106,7 +106,7 @@ class Cluster:
         )
         self.task = pickle.dumps(task)
         self.found: dict[str, list[pa.Table]] = {name: [schema.empty_table()] for name, schema in schemas.items()}
-        self.cells = [(Cell(), Cell(), Cell(), Cell([])) for _ in range(self.n_shards)]
+        self.cells = [(Cell(), Cell(), Cell(), Cell(), Cell([])) for _ in range(self.n_shards)]
         self.n_calls = 0
 
     def take(self, batches: Mapping[str, pa.Table]) -> None:

@@ -20,6 +20,7 @@ class ShardProcessor(StatefulProcessor):
         self._store = Store(
             handle.getValueState("plan", "tables BINARY, description STRING"),
             handle.getValueState("head", "content BINARY"),
+            handle.getMapState("tokens", "number BIGINT", "token STRING"),
             handle.getMapState("log", "number BIGINT", "entry BINARY"),
             handle.getListState("snapshot", "piece BINARY"),
         )

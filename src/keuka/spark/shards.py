@@ -13,7 +13,7 @@ import pickle
 import time as clock
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -237,18 +237,17 @@ class Head:
 
     id: str  # of the shard in this checkpoint
     number: int = 0  # of batches that it has seen
-    tokens: Mapping[int, str] = field(default_factory=dict)  # by number: of the attempts whose entries are in the log
+    first: int = 1  # the number of the first one that is still in the log
     snapshot: int = 0  # the number of the batch after which it was taken; 0 if there is none
     snapshot_bytes: int = 0
     log_bytes: int = 0  # since then
 
     def to_bytes(self) -> bytes:
-        return json.dumps([self.id, self.number, list(self.tokens.items()), self.snapshot, self.snapshot_bytes, self.log_bytes]).encode()
+        return json.dumps(asdict(self)).encode()
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Head:
-        id, number, tokens, *others = json.loads(content)
-        return cls(id, number, dict(tokens), *others)
+        return cls(**json.loads(content))
 
 
 @dataclass
@@ -275,7 +274,7 @@ def advance(task_: bytes, store: Store, arrived: Arrived) -> Iterator[tuple[int,
     head = store.head()
     copy = _copies.pop(head.id, None)
     n_restored = 0
-    if copy is None or copy.task != task_ or head.tokens.get(copy.number) != copy.token:
+    if copy is None or copy.task != task_ or store.token(copy.number) != copy.token:
         copy = Copy(Shard(task, store.tables(task)), task_, 0, "")
         if head.snapshot:
             copy.shard.put(store.snapshot())
@@ -290,15 +289,17 @@ def advance(task_: bytes, store: Store, arrived: Arrived) -> Iterator[tuple[int,
         yield of, table, {}
     number, token = head.number + 1, store.new_token()
     entry = arrived.to_bytes()
-    store.append(number, entry)
+    store.append(number, token, entry)
     n_written = len(entry)
-    head = replace(head, number=number, tokens={**head.tokens, number: token}, log_bytes=head.log_bytes + len(entry))
+    head = replace(head, number=number, log_bytes=head.log_bytes + len(entry))
     if head.log_bytes > max(LEAST_LOG, LOGS_PER_SNAPSHOT * head.snapshot_bytes):
         snapshot = shard.take()
         n_written += len(snapshot)
         store.put_snapshot(snapshot)
-        head = replace(head, snapshot=number, snapshot_bytes=len(snapshot), log_bytes=0)
-        head = _forget_entries(head, store)
+        first = max(head.first, number - KEPT_ENTRIES)
+        for old in range(head.first, first):
+            store.remove(old)
+        head = replace(head, first=first, snapshot=number, snapshot_bytes=len(snapshot), log_bytes=0)
     store.put_head(head)
     _keep(head.id, Copy(shard, task_, number, token), task)
     after = shard.numbers()
@@ -306,13 +307,6 @@ def advance(task_: bytes, store: Store, arrived: Arrived) -> Iterator[tuple[int,
     held = {name: after[name] for name in ("waiting", "live_instances", "state_bytes")}
     kernel_us = (clock.perf_counter_ns() - began) // 1000
     yield METRICS, None, {**counted, **held, "written_bytes": n_written, "kernel_us": kernel_us, "restored": n_restored, "time": shard.time}
-
-
-def _forget_entries(head: Head, store: Store) -> Head:
-    old = [number for number in head.tokens if number <= head.number - KEPT_ENTRIES]
-    for number in old:
-        store.remove(number)
-    return replace(head, tokens={number: token for number, token in head.tokens.items() if number not in old})
 
 
 def _keep(id: str, copy: Copy, task: ShardTask) -> None:
@@ -336,10 +330,10 @@ def described(task: ShardTask) -> dict[str, Any]:
 
 
 class Store:
-    """The state of one shard in Spark's store: what it was made for, a head, a log of batches, a snapshot."""
+    """The state of one shard in Spark's store: what it was made for, a head, a log of batches with the tokens of attempts, a snapshot."""
 
-    def __init__(self, plan: Any, head: Any, log: Any, snapshot: Any) -> None:
-        self._plan, self._head, self._log, self._snapshot = plan, head, log, snapshot
+    def __init__(self, plan: Any, head: Any, tokens: Any, log: Any, snapshot: Any) -> None:
+        self._plan, self._head, self._tokens, self._log, self._snapshot = plan, head, tokens, log, snapshot
 
     def tables(self, task: ShardTask) -> bytes:
         """Those that the checkpoint was made with. Another query, other columns and another number of shards are refused (K557)."""
@@ -366,10 +360,17 @@ class Store:
     def entry(self, number: int) -> bytes:
         return bytes(self._log.getValue((number,))[0])
 
-    def append(self, number: int, entry: bytes) -> None:
+    def token(self, number: int) -> str | None:
+        """Of the attempt whose entry is in the log; None if it is no longer there."""
+        row = self._tokens.getValue((number,))
+        return None if row is None else str(row[0])
+
+    def append(self, number: int, token: str, entry: bytes) -> None:
+        self._tokens.updateValue((number,), (token,))
         self._log.updateValue((number,), (entry,))
 
     def remove(self, number: int) -> None:
+        self._tokens.removeKey((number,))
         self._log.removeKey((number,))
 
     def snapshot(self) -> bytes:
