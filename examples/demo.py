@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 import sys
-import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -27,7 +24,6 @@ from store import N_ITEMS, generate_readings
 HERE = Path(__file__).parent
 OUT = HERE.parent / "out" / "demo"
 
-JVM_WARNING = b"Using incubator modules"
 # What became of the items that a query must find, and no others.
 FATE_OF = {"Shoplifting": "stolen", "Misplaced": "misplaced", "Repeated-Overstay": "overstayed"}
 
@@ -39,8 +35,7 @@ def main(options: list[str]) -> int:
     click.echo(f"{ticks.num_rows:,} ticks of {len(NAMES)} stocks and {n_readings:,} readings of {N_ITEMS:,} items are in {shown(OUT)}")
     write(ticks, readings)
 
-    with contextlib.nullcontext() if "--embedded" in options else without_jvm_warning():
-        failed, seconds = run(options)
+    failed, seconds = run(options)
     if failed:
         return failed
     click.echo()
@@ -69,30 +64,6 @@ def run(options: list[str]) -> tuple[int, float]:
     click.echo(f"$ keuka {' '.join(command)}\n", err=True)
     began = time.perf_counter()
     return keuka(command), time.perf_counter() - began
-
-
-@contextlib.contextmanager
-def without_jvm_warning() -> Iterator[None]:
-    """Leaves out what the JVM says of the modules that Spark asks for; everything else on standard error is passed on."""
-    original = os.dup(2)
-    reading, writing = os.pipe()
-    os.dup2(writing, 2)
-    os.close(writing)
-
-    def forward() -> None:
-        with open(reading, "rb") as lines, open(original, "wb", buffering=0) as out:
-            for line in lines:
-                if JVM_WARNING not in line:
-                    out.write(line)
-
-    thread = threading.Thread(target=forward, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        sys.stderr.flush()
-        os.dup2(original, 2)
-        thread.join(timeout=0.5)  # the JVM may live on, and its end of the pipe with it
 
 
 def write(ticks: pa.Table, readings: dict[str, pa.Table]) -> None:

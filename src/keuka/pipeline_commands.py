@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from keuka.diagnostics import WARNING, hide_credentials, listing
-from keuka.terminal import RunBar, as_keys, complain, counted, print_columns, print_rows
+from keuka.terminal import RunBar, as_keys, complain, counted, print_columns, print_rows, sized
 
 if TYPE_CHECKING:
-    from keuka.pipelines import Pipeline, Report
+    from keuka.pipelines import Batch, Pipeline, Report
 
 EMBEDDED = click.option("--embedded", is_flag=True, help="Run in this process, without Spark and Java.")
 
@@ -40,6 +42,9 @@ def run(file: str, master: str | None, embedded: bool) -> None:
         raise click.UsageError("--master is Spark's, and --embedded runs without it; give one of them")
     warn_on_standard_error()
     pipeline = keuka.Pipeline.from_file(file)
+    if pipeline.is_streaming and not embedded:
+        follow(pipeline, master)
+        return
     with RunBar(visible=sys.stderr.isatty()) as bar:
         report = pipeline.run(embedded=embedded, master=master, on_progress=bar)
     show(report)
@@ -49,7 +54,57 @@ def run(file: str, master: str | None, embedded: bool) -> None:
     click.echo(summary(report), err=True)
 
 
-def show(report: Report) -> None:
+def follow(pipeline: Pipeline, master: str | None) -> None:
+    """Runs a pipeline over streams that go on, with a line for each micro-batch, until they end or somebody stops it."""
+    n_batches, n_matches = 0, 0
+
+    def on_batch(batch: Batch) -> None:
+        nonlocal n_batches, n_matches
+        n_batches, n_matches = n_batches + 1, n_matches + sum(batch.matches.values())
+        show(batch)
+        click.echo(batch_line(batch), err=True)
+
+    try:
+        with terminated_as_interrupted():
+            report = pipeline.run(master=master, on_batch=on_batch)
+    except KeyboardInterrupt:
+        done = f"{counted(n_matches, 'match', 'matches')} in {counted(n_batches, 'micro-batch', 'micro-batches')}"
+        click.echo(f"stopped after {done}; the next run goes on from here", err=True)
+        return
+    click.echo(summary(report), err=True)
+
+
+@contextlib.contextmanager
+def terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM, with which services are stopped, does what Ctrl-C does."""
+
+    def interrupt(*_: Any) -> NoReturn:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def batch_line(batch: Batch) -> str:
+    n_rejected = sum(batch.rejected.values())
+    parts = [
+        f"{counted(sum(batch.read.values()), 'row', 'rows')} ({batch.rows_per_second:,.0f}/s)",
+        counted(sum(batch.matches.values()), "match", "matches"),
+        *([f"{n_rejected:,} rejected"] if n_rejected else []),
+        *([f"{batch.late:,} late"] if batch.late else []),
+        *([] if batch.time is None else [f"done up to {batch.time}"]),
+        *([f"{batch.n_waiting:,} waiting for `{batch.waits_for}`"] if batch.n_waiting else []),
+        f"{counted(batch.n_instances, 'partial match', 'partial matches')} in {sized(batch.n_bytes)}",
+        *([f"not waiting for {batch.idle}"] if batch.idle else []),
+        f"{batch.seconds:.2f} s",
+    ]
+    return f"micro-batch {batch.number}: {', '.join(parts)}"
+
+
+def show(report: Report | Batch) -> None:
     """What goes to the console."""
     from keuka.events.sinks import python_rows
 

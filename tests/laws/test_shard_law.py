@@ -98,6 +98,7 @@ class Cluster:
             lateness=tuple([max(chances.delays)] * len(inputs)),
             is_static=tuple([False] * len(inputs)),
             outputs=tuple([Output(name, i, schema, ()) for i, (name, schema) in enumerate(schemas.items())]),
+            late=(),
             axis=AXIS,
             keys=tuple(range(self.n_shards)),
             idle_after=None,

@@ -21,6 +21,7 @@ import pyarrow as pa
 from keuka.diagnostics import Diagnostic, SourceText, listing, similar
 from keuka.errors import DataError, KeukaError, PipelineError, QueryError
 from keuka.events import ddl
+from keuka.events.clocks import seconds_of
 from keuka.events.declarations import csv_options
 from keuka.events.files import is_possible
 from keuka.events.parts import dangling_link
@@ -30,7 +31,20 @@ from keuka.languages.sets import LANGUAGES, Text
 from keuka.pipelines.environment import VARIABLE
 from keuka.pipelines.places import Place, finding
 from keuka.pipelines.staging import find_obstacle, is_half_published
-from keuka.pipelines.values import CONSOLE, FILE_FORMATS, MODES, REJECTED, SIDE_OUTPUTS, Input, Queries, Sink
+from keuka.pipelines.values import (
+    AVAILABLE_NOW,
+    BOUNDED,
+    CONSOLE,
+    FILE_FORMATS,
+    MODES,
+    REJECTED,
+    SIDE_OUTPUTS,
+    STREAMING,
+    Input,
+    Queries,
+    RunSettings,
+    Sink,
+)
 from keuka.query import Query, prepare, query
 from keuka.run.limits import Limits
 
@@ -44,6 +58,11 @@ OF_FILES = (*FILE_FORMATS, "orc", "text", "avro", "xml")
 URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 # In bytes. Systems allow 255 and 4,095, and while a directory is written it has a longer name than its own.
 LONGEST_NAME, LONGEST_PATH = 200, 3_800
+# Spark's options about files that come later. They say nothing of how a file is read.
+ARRIVING = (
+    *("maxfilespertrigger", "maxbytespertrigger", "latestfirst", "maxfileage", "filenameonly"),
+    *("cleansource", "sourcearchivedir", "maxcachedfiles", "discardcachedinputratio"),
+)
 # What readers without Spark do anyway; other options they do not have.
 ALWAYS = {("header", "true"), ("inferschema", "true"), ("multiline", "true"), ("mode", "failfast")}
 
@@ -67,6 +86,7 @@ class Bound:
     params: dict[str, Any]
     sinks: tuple[Sink, ...]  # `of` is filled in once outputs are known,
     limits: Limits
+    run: RunSettings  # with a checkpoint from the root
     outputs: tuple[str, ...] = ()  # as are those that are wanted: what has a sink, else the last query's
 
     @property
@@ -81,11 +101,12 @@ def bind(pipeline: Pipeline, embedded: bool, here: bool, found: list[Diagnostic]
     """The pipeline without its data; None if there is no use in looking at that. `here`: paths without a scheme are on this machine."""
     checker = _Checker(pipeline, embedded, here, found)
     checker.check_parts()
+    run = checker.run_settings()
     streams = {name: checker.stream(name, stream) for name, stream in pipeline.streams.items()}
     parsed = [checker.queries(i, queries) for i, queries in enumerate(pipeline.queries)]
     params = checker.params()
     sinks = tuple([checker.sink(i, sink) for i, sink in enumerate(pipeline.sinks)])
-    checker.check_paths(streams, sinks)
+    checker.check_paths(streams, sinks, run)
     texts = [text for part in parsed if part is not None for text in part.texts]
     if None in parsed or not texts:
         return None
@@ -97,7 +118,7 @@ def bind(pipeline: Pipeline, embedded: bool, here: bool, found: list[Diagnostic]
     unset = [name for name, stream in read.items() if VARIABLE.search(repr(stream))]
     checker.check_files([name for name in read if name not in unset])
     unknown = unset or checker.is_misdeclared or any(diagnostic.code in (NO_FILE, NO_STREAM) for diagnostic in found)
-    return None if unknown else Bound(read, whole, params, sinks, pipeline.limits)
+    return None if unknown else Bound(read, whole, params, sinks, pipeline.limits, run)
 
 
 def outputs_of(pipeline: Pipeline, bound: Bound, data: Mapping[str, Any], found: list[Diagnostic]) -> tuple[Bound, dict[str, pa.Schema]]:
@@ -160,7 +181,17 @@ def declared_columns(stream: Input) -> pa.Schema | None:
 
 def plainly_read(stream: Input) -> bool:
     """Has it no options but those that Keuka's own readers follow?"""
-    return all((name.lower(), value.lower()) in ALWAYS for name, value in stream.options.items())
+    return not _foreign(stream)
+
+
+def _foreign(stream: Input) -> list[str]:
+    """The options that say how Spark reads a file."""
+    options = {name: (name.lower(), value.lower()) for name, value in stream.options.items()}
+    return [name for name, option in options.items() if option not in ALWAYS and option[0] not in ARRIVING]
+
+
+def arriving_options(stream: Input) -> dict[str, str]:
+    return {name: value for name, value in stream.options.items() if name.lower() in ARRIVING}
 
 
 def _has_partitions(files: Files) -> bool:
@@ -230,6 +261,31 @@ class _Checker:
             if not getattr(self.pipeline, part):
                 self.note("K603", f"the pipeline has no {part}", (part,), f"add `{example}`")
 
+    # -- the run
+
+    def run_settings(self) -> RunSettings:
+        run = self.pipeline.run_settings
+        if run.mode not in (BOUNDED, STREAMING):
+            help = (*similar(run.mode, (BOUNDED, STREAMING)), f"there are {listing((BOUNDED, STREAMING))}")
+            self.note("K603", f"there is no mode `{run.mode}` of a run", ("run", "mode"), *help)
+            return run
+        said = [key for key in ("checkpoint", "trigger", "idle_after") if getattr(run, key) is not None]
+        if run.mode == BOUNDED and said:
+            self.note("K603", f"`{said[0]}` is for streaming runs", ("run", said[0]), 'add `mode = "streaming"`, or leave it out')
+        if run.mode == STREAMING and run.checkpoint is None:
+            missing = 'add `checkpoint = "..."`: the directory in which it keeps where it is'
+            self.note("K603", "a streaming run has no checkpoint", ("run", "mode"), missing)
+        for key in ("trigger", "idle_after"):
+            value = getattr(run, key)
+            if value is not None and (key, value) != ("trigger", AVAILABLE_NOW):
+                try:
+                    seconds_of(key, value)
+                except DataError as error:
+                    also = f', or `"{AVAILABLE_NOW}"`' if key == "trigger" else ""
+                    self.note("K603", error.diagnostics[0].message, ("run", key), f'give a duration, for example `"10 s"`{also}')
+        path = run.checkpoint
+        return run if path is None else replace(run, checkpoint=located(path, self.pipeline.folder, self.embedded))
+
     # -- streams
 
     def stream(self, name: str, stream: Input) -> Input:
@@ -258,7 +314,7 @@ class _Checker:
         if stream.format != "csv":
             self.is_misdeclared = True
             self.note("K603", f"`csv` is for CSV files, but the format is `{stream.format}`", (*place, "csv"), "leave it out")
-        foreign = [name for name, value in stream.options.items() if (name.lower(), value.lower()) not in ALWAYS]
+        foreign = _foreign(stream)
         if foreign and not self.embedded:
             help = "leave the option out, or say all in `options`, as Spark names it"
             problem = f"`csv` has no effect beside the option `{foreign[0]}`, with which Spark reads the files in its own way"
@@ -385,9 +441,13 @@ class _Checker:
         local = local_path(path, self.here)
         return path if local is None or not is_possible(local) else os.path.realpath(local)
 
-    def check_paths(self, streams: Mapping[str, Input], sinks: tuple[Sink, ...]) -> None:
-        """No sink may take the place of something that is read, or of another sink."""
+    def check_paths(self, streams: Mapping[str, Input], sinks: tuple[Sink, ...], run: RunSettings) -> None:
+        """No sink may take the place of something that is read, of another sink, or of the checkpoint."""
         written: list[str] = []
+        kept = None if run.checkpoint is None else self.one_name(run.checkpoint)
+        if read := [name for name, of in streams.items() if kept and any(_overlap(kept, self.one_name(path)) for path in of.all_paths)]:
+            problem = f"the checkpoint and what stream `{read[0]}` reads are in one another"
+            self.note("K606", problem, ("run", "checkpoint"), "name another directory")
         for i, sink in enumerate(sinks):
             place: Place = ("sinks", i, "path")
             if sink.path is None:
@@ -397,6 +457,8 @@ class _Checker:
                 self.note("K606", "two sinks write to the same path", place, "give each a path of its own")
             elif any(_inside(target, other) or _inside(other, target) for other in written):
                 self.note("K606", "of two sinks one would write into the directory of the other", place, "give each a path of its own")
+            elif kept is not None and (_inside(target, kept) or _inside(kept, target)):
+                self.note("K606", "the sink and the checkpoint are in one another", place, "give each a path of its own")
             written.append(target)
             for name, stream in streams.items():
                 if any(_overlap(target, self.one_name(path)) for path in stream.all_paths):
@@ -417,7 +479,7 @@ class _Checker:
             elif link := dangling_link(local):
                 problem = f"the path of the sink leads through the link `{link}` to `{os.readlink(link)}`, which does not exist"
                 self.note("K606", problem, place, "make what the link leads to, or remove the link")
-            else:
+            elif self.embedded or not self.pipeline.is_streaming:  # a streaming run may go on with its own sinks
                 self.check_directory(sink, local, place)
 
     def check_directory(self, sink: Sink, local: str, place: Place) -> None:

@@ -28,7 +28,7 @@ VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 PLACEHOLDER = r"\$\{\w+(?::-[^}]*)?\}"
 SHORT = 4  # characters; a shorter value is hidden where data is quoted, elsewhere only as a word: its letters are everywhere
 QUOTED = re.compile(r"`[^`]*`|'[^']*'|\"[^\"]*\"|says: .*")  # parts of a message that are not ours
-PATHS = ("path", "paths", "file", "files")
+PATHS = ("path", "paths", "file", "files", "checkpoint")
 # A literal in a pipeline file whose key says that it is a secret.
 LITERAL = re.compile(rf"(?i)({SECRET_NAME}[\w.\"']*\s*=\s*)(?!.{PLACEHOLDER}[\"'])(\"[^\"\n]*\"|'[^'\n]*')")
 
@@ -182,7 +182,7 @@ def filled_in(pipeline: Pipeline, found: list[Diagnostic]) -> tuple[Pipeline, Se
                 secrets.pieces.update(dict.fromkeys(columns, name))
         return value
 
-    parts = {name: fill(getattr(pipeline, name), (name,)) for name in ("streams", "queries", "sinks", "spark")}
+    parts = {name: fill(getattr(pipeline, name), (name,)) for name in ("streams", "queries", "sinks", "run_settings", "spark")}
     return replace(pipeline, **parts), secrets
 
 

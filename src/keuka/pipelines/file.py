@@ -14,10 +14,10 @@ from keuka.diagnostics import Diagnostic, SourceText, Span, listing, similar
 from keuka.errors import PipelineError
 from keuka.pipelines.kinds import LIMITS
 from keuka.pipelines.places import Place, finding
-from keuka.pipelines.values import Input, Queries, Sink, SparkSettings
+from keuka.pipelines.values import Input, Queries, RunSettings, Sink, SparkSettings
 from keuka.run.limits import Limits
 
-TABLES = ("streams", "queries", "sinks", "spark", "limits")
+TABLES = ("streams", "queries", "sinks", "run", "spark", "limits")
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -79,6 +79,7 @@ class _Reader:
             "streams": {name: self.part(Input, table, ("streams", name)) for name, table in streams.items()},
             "queries": tuple([self.part(Queries, table, place) for place, table in self.array(tables, "queries")]),
             "sinks": tuple([self.part(Sink, table, place) for place, table in self.array(tables, "sinks")]),
+            "run_settings": self.part(RunSettings, tables.get("run", {}), ("run",)),
             "spark": self.part(SparkSettings, tables.get("spark", {}), ("spark",)),
             "limits": Limits(**self.values(tables.get("limits", {}), LIMITS, ("limits",))),
         }
@@ -90,7 +91,7 @@ class _Reader:
             return []
         return [((name, i), table) for i, table in enumerate(array)]
 
-    def part(self, made: type[Input | Queries | Sink | SparkSettings], table: Any, place: Place) -> Any:
+    def part(self, made: type[Input | Queries | Sink | RunSettings | SparkSettings], table: Any, place: Place) -> Any:
         return made(**self.values(table, {field.name: field.metadata for field in fields(made)}, place))
 
     def values(self, table: Any, kinds: Mapping[str, Mapping[str, Any]], place: Place) -> dict[str, Any]:

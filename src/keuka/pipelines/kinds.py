@@ -64,6 +64,11 @@ def _lateness(value: Any) -> str | int:
     return value if _is_whole(value) else _a_text(value)
 
 
+def _duration(value: Any) -> str | int | float:
+    """Texts are checked with the pipeline: they may hold variables."""
+    return value if _is_duration(value) else _a_text(value)
+
+
 def _memory(value: Any) -> str | int:
     try:
         memory_bytes(value)
@@ -101,6 +106,7 @@ OPTIONS = Kind(what="a table of texts, numbers and booleans", convert=_options)
 COUNT = Kind(what="a whole number from 1 on", convert=_only(lambda value: _is_whole(value) and value >= 1))
 TIME = Kind(what="a column, or a list of two columns [start, end]", convert=_time)
 LATENESS = Kind(what='a text such as "5 s", or a whole number of ticks', convert=_lateness)
+DURATION = Kind(what='a text such as "10 s", or a number of seconds', convert=_duration)
 CSV = Kind(what="a table of options such as `separator`", convert=_csv)
 ON_BAD_ROW = Kind(what='"error" or "reject"', convert=_only(lambda value: value in declarations.ON_BAD_ROW, str))
 PARAMS = Kind(what="a table of values by name", convert=_only(lambda value: isinstance(value, Mapping), dict))

@@ -16,7 +16,7 @@ from keuka.pipelines.checking import Bound, as_error, bind, columns_of, empty_ta
 from keuka.pipelines.environment import Secrets, filled_in
 from keuka.pipelines.file import read
 from keuka.pipelines.staging import recover
-from keuka.pipelines.values import REJECTED, Input, Progress, Queries, Report, Sink, SparkSettings
+from keuka.pipelines.values import REJECTED, STREAMING, Batch, Input, Progress, Queries, Report, RunSettings, Sink, SparkSettings
 from keuka.query import check_limits
 from keuka.run.limits import Limits
 from keuka.spark import no_pyspark
@@ -42,6 +42,7 @@ class Pipeline:
     streams: Mapping[str, Input]
     queries: Sequence[Queries]
     sinks: Sequence[Sink]
+    run_settings: RunSettings = field(default_factory=RunSettings)
     spark: SparkSettings = field(default_factory=SparkSettings)
     limits: Limits = field(default_factory=Limits)
     folder: str = ""  # what paths are relative to; the working directory if empty
@@ -52,6 +53,7 @@ class Pipeline:
         _expect(streams, Input, "streams", 'a mapping: `{"Stock": Input("parquet", path="ticks")}`')
         _expect(self.queries, Queries, "queries", 'a list: `[Queries(text="SELECT ..."), Queries(file="rise.cel")]`')
         _expect(self.sinks, Sink, "sinks", 'a list: `[Sink("parquet", path="out")]`')
+        _expect([self.run_settings], RunSettings, "run_settings", '`RunSettings(mode="streaming", checkpoint="checkpoint")`')
         _expect([self.spark], SparkSettings, "spark", '`SparkSettings(master="local[4]")`')
         check_limits(self.limits)
 
@@ -80,26 +82,32 @@ class Pipeline:
         embedded: bool = False,
         master: str | None = None,
         on_progress: Callable[[Progress], None] | None = None,
+        on_batch: Callable[[Batch], None] | None = None,
     ) -> Report:
-        """Reads the streams to their end and writes every sink.
+        """Reads the streams to their end and writes every sink; a streaming run goes on until it is interrupted.
 
         embedded: run in this process, without Spark.
         master: Spark's master, instead of the pipeline's own. A Spark session that is active already is used as it is.
         on_progress: called now and then with how far the run is.
+        on_batch: called after each micro-batch of a streaming run, which KeyboardInterrupt ends; the next one goes on from there.
         """
         found: list[Diagnostic] = []
         filled, secrets = filled_in(self, found)
         with secrets.kept():
             here = filled._is_here(embedded, master)
-            if not found:
+            if not found and (embedded or not filled.is_streaming):
                 recover(filled._staged_paths(embedded, here))
             bound = bind(filled, embedded, here, found)
             if embedded:
                 return in_process.run(_checked(filled, bound, embedded, here, found)[0], on_progress)
             if found or bound is None:
                 raise as_error(found)
-            report: Report = _on_spark().run(filled, bound, master, here, on_progress)
+            report: Report = _on_spark().run(filled, bound, master, here, on_progress, on_batch)
             return report
+
+    @property
+    def is_streaming(self) -> bool:
+        return self.run_settings.mode == STREAMING
 
     def _staged_paths(self, embedded: bool, here: bool) -> list[str]:
         sinks = [replace(sink, path=located(sink.path, self.folder, embedded)) for sink in self.sinks if sink.path is not None]

@@ -14,7 +14,7 @@ import pyarrow as pa
 from keuka.diagnostics import Diagnostic
 from keuka.errors import PipelineError
 from keuka.events.text_values import Csv
-from keuka.pipelines.kinds import COUNT, CSV, LATENESS, ON_BAD_ROW, OPTIONS, PARAMS, PATH, PATHS, TEXT, TIME
+from keuka.pipelines.kinds import COUNT, CSV, DURATION, LATENESS, ON_BAD_ROW, OPTIONS, PARAMS, PATH, PATHS, TEXT, TIME
 
 REJECTED, LATE, METRICS = "rejected", "late", "metrics"
 SIDE_OUTPUTS = (REJECTED, LATE, METRICS)
@@ -25,6 +25,9 @@ N_SHOWN = 20  # rows of a console sink
 FILE_FORMATS = {"parquet": "Parquet", "csv": "CSV", "json": "JSON", "arrow": "Arrow IPC"}
 
 MODES = ("error", "overwrite", "append")
+
+BOUNDED, STREAMING = "bounded", "streaming"
+AVAILABLE_NOW = "available_now"
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,23 @@ class SparkSettings(_Part):
 
 
 @dataclass(frozen=True)
+class RunSettings(_Part):
+    """How long a pipeline runs, and how it goes on after it was stopped.
+
+    mode: "bounded" reads the streams to their end; "streaming" goes on as long as they do, on Spark.
+    checkpoint: the directory in which a streaming run keeps where it is.
+    trigger: how long after the beginning of a micro-batch the next one begins, as in "10 s"; as soon as possible if nothing is said;
+        "available_now" takes what is there now, lets time go to its end, and ends.
+    idle_after: a stream that brings no rows for so long, as in "10 min", no longer holds time back.
+    """
+
+    mode: str = field(default=BOUNDED, metadata=TEXT)
+    checkpoint: str | None = field(default=None, metadata=PATH)
+    trigger: str | int | float | None = field(default=None, metadata=DURATION)
+    idle_after: str | int | float | None = field(default=None, metadata=DURATION)
+
+
+@dataclass(frozen=True)
 class Progress:
     """How far a run is: `n_done` of `n_total` (None: unknown) events or tasks."""
 
@@ -121,6 +141,35 @@ class Report:
     matches: dict[str, int]
     seconds: float
     shown: dict[str, tuple[pa.Table, int]] = field(repr=False)  # the first rows, and the number of all
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a micro-batch of a streaming run did: rows read and rejected by stream, late rows, and matches by output.
+
+    time: everything before it is done; None if nothing is yet, or if the streams have ended.
+    n_instances, n_bytes: the partial matches that live now, and the memory that they and waiting rows take.
+    idle: streams that are no longer waited for; waits_for: the stream that rows of others wait for.
+    shown: the first rows of what goes to the console, and the number of all.
+    """
+
+    number: int
+    read: dict[str, int]
+    rejected: dict[str, int]
+    late: int
+    matches: dict[str, int]
+    seconds: float
+    time: Any
+    n_waiting: int
+    n_instances: int
+    n_bytes: int
+    idle: str
+    waits_for: str
+    shown: dict[str, tuple[pa.Table, int]] = field(default_factory=dict, repr=False)
+
+    @property
+    def rows_per_second(self) -> float:
+        return sum(self.read.values()) / self.seconds if self.seconds else 0.0
 
 
 METRICS_SCHEMA = pa.schema([("kind", pa.string()), ("name", pa.string()), ("rows", pa.int64()), ("seconds", pa.float64())])

@@ -327,6 +327,11 @@ class Live:
         now = self.clock()
         return counted, [live for live in counted if now - live.heard < self.idle_after]
 
+    def idle(self) -> list[str]:
+        """The streams that are read and no longer waited for."""
+        counted, awake = self._counted()
+        return [live.stream.name for live in counted if live not in awake]
+
     def waiting(self) -> Waiting | None:
         """What events wait for; None if none waits."""
         n_events = sum([live.arrivals.n_held for live in self.streams.values()])

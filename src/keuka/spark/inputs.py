@@ -28,7 +28,7 @@ from keuka.events.sources import OpenStream, open_stream
 from keuka.events.sources import read as read_rows
 from keuka.events.tables import Files
 from keuka.events.text_values import DEFAULT
-from keuka.pipelines.checking import OF_FILES, declared_columns, described, files_of, plainly_read
+from keuka.pipelines.checking import OF_FILES, arriving_options, declared_columns, described, files_of, plainly_read
 from keuka.pipelines.values import FILE_FORMATS, Input
 from keuka.schema import Header, Type, attribute_of
 from keuka.spark import parquet_columns, text_streams
@@ -36,7 +36,7 @@ from keuka.spark.parquet_columns import ParquetColumn, unreadable
 from keuka.spark.schemas import arrow_schema, spark_type
 from keuka.spark.sent_rows import Times, is_wrong, wrong_time
 from keuka.spark.sinks import UTC, with_defaults
-from keuka.spark.text_streams import Head, TextFiles
+from keuka.spark.text_streams import Head, TextFiles, load
 
 # What Spark reads in its own way: a value that does not fit its column is an error; Spark alone would make it null.
 READ_OPTIONS = {"csv": {"header": "true", "mode": "FAILFAST", "enforceSchema": "false"}, "json": {"mode": "FAILFAST"}}
@@ -63,19 +63,22 @@ class Read:
         return self.columns[i].there if i < len(self.columns) else self.schema.field(i).type
 
 
-def read(spark: SparkSession, name: str, stream: Input, rejects: bool, here: bool) -> Read:
-    """Looks at the columns of a stream."""
-    text = _text_files(spark, name, stream, rejects, here)
+def read(spark: SparkSession, name: str, stream: Input, rejects: bool, here: bool, goes_on: bool = False) -> Read:
+    """Looks at the columns of a stream. `goes_on`: rows that come later are read, too."""
+    arriving = arriving_options(stream) if goes_on else None
+    text = _text_files(spark, name, stream, rejects, here, arriving)
     if text is not None:
         return text
     files = files_of(stream, here) if stream.format == "parquet" and stream.schema is None and plainly_read(stream) else None
     if files is not None:
-        return _parquet_files(spark, name, stream, files, rejects)
-    frame = _frame(spark, stream)
+        return _parquet_files(spark, name, stream, files, rejects, arriving)
+    frame = _frame(spark, stream, arriving)
     return Read(arrow_schema(name, frame.schema), frame, has_files=stream.format in OF_FILES)
 
 
-def _text_files(spark: SparkSession, name: str, stream: Input, rejects: bool, here: bool) -> Read | None:
+def _text_files(
+    spark: SparkSession, name: str, stream: Input, rejects: bool, here: bool, arriving: Mapping[str, str] | None
+) -> Read | None:
     """Text files, if nothing is said of them that only Spark understands."""
     if stream.format not in ("csv", "json") or not plainly_read(stream) or not stream.all_paths:
         return None
@@ -97,7 +100,7 @@ def _text_files(spark: SparkSession, name: str, stream: Input, rejects: bool, he
         for path in find_declared_files(name, files.paths, files.format).paths:
             check_end(replace(first, path=path))
     options = {name: options_of(first, name) if name in first.schema.names else DEFAULT for name in schema.names}
-    own = TextFiles(stream.format, stream.all_paths, schema, len(first.schema), first.csv, options)
+    own = TextFiles(stream.format, stream.all_paths, schema, len(first.schema), first.csv, options, arriving)
     return Read(schema, files=own, opened=opened, head=head)
 
 
@@ -108,7 +111,9 @@ def _located(error: DataError, head: Head | None) -> DataError:
     return DataError(*[replace(found, label=found.label.replace(head.copy, head.file)) for found in error.diagnostics])
 
 
-def _parquet_files(spark: SparkSession, name: str, stream: Input, files: Files, shows_all: bool) -> Read:
+def _parquet_files(
+    spark: SparkSession, name: str, stream: Input, files: Files, shows_all: bool, arriving: Mapping[str, str] | None
+) -> Read:
     """Parquet files on this machine. Types are those of the first file, as in embedded runs."""
     opened = open_stream(name, described(stream, files))
     first, each_file = opened.data.first, opened.data.each_file
@@ -117,7 +122,7 @@ def _parquet_files(spark: SparkSession, name: str, stream: Input, files: Files, 
     others = [file.schema for file in each_file(opened.header.times)] if shows_all else []
     columns = parquet_columns.columns_of(first.schema, others, spark)
     asked = StructType([StructField(column.name, column.spark) for column in columns if column.spark is not None])
-    frame = spark.read.format("parquet").options(**UTC).schema(asked).load(list(stream.all_paths))
+    frame = load(spark, "parquet", UTC, asked, stream.all_paths, arriving)
     folders = arrow_schema(name, StructType(frame.schema.fields[len(asked) :]))
     schema = pa.schema([*[(column.name, column.arrow) for column in columns], *folders])
     return Read(schema, frame, opened=opened, has_files=True, columns=columns)
@@ -130,20 +135,24 @@ def _readable(field: pa.Field) -> pa.Field:
     return pa.field(field.name, attribute.arrow if known or pa.types.is_decimal(field.type) else pa.string())
 
 
-def _frame(spark: SparkSession, stream: Input) -> DataFrame:
+def _frame(spark: SparkSession, stream: Input, arriving: Mapping[str, str] | None) -> DataFrame:
     # Texts and directories (`day=2024-01-02`) hold times in one zone, whatever the zone of the session.
     defaults = READ_OPTIONS.get(stream.format, {}) | (UTC if stream.format in OF_FILES else {})
-    reader = spark.read.format(stream.format).options(**with_defaults(stream.options, defaults))
-    paths = list(stream.all_paths) or None
-    if stream.schema is None:
-        return (reader.option("inferSchema", "true") if stream.format == "csv" else reader).load(paths)
+    options = {name: value for name, value in stream.options.items() if name not in arriving_options(stream)}
+    read_ = functools.partial(load, spark, stream.format, with_defaults(options, defaults), paths=stream.all_paths)
+    is_declared = stream.schema is not None
     declared = declared_columns(stream)
-    if declared is None or stream.format not in ("parquet", "orc", "avro"):
-        return reader.schema(stream.schema).load(paths)
-    # The others are as they are.
-    types = {column.name: spark_type(column.type) for column in declared}
-    there = reader.load(paths).schema
-    return reader.schema(StructType([StructField(f.name, types.get(f.name, f.dataType)) for f in there])).load(paths)
+    if is_declared and (declared is None or stream.format not in ("parquet", "orc", "avro")):
+        return read_(schema=stream.schema, arriving=arriving)
+    if arriving is not None and stream.format not in OF_FILES:
+        return read_(schema=None, arriving=arriving)  # what is no file says its columns itself
+    infers = {"inferSchema": "true"} if stream.format == "csv" else {}
+    there = load(spark, stream.format, {**with_defaults(options, defaults), **infers}, None, stream.all_paths, None)
+    if arriving is None and not is_declared:
+        return there
+    # Columns that are not declared are as they are.
+    types = {column.name: spark_type(column.type) for column in declared or ()}
+    return read_(schema=StructType([StructField(f.name, types.get(f.name, f.dataType)) for f in there.schema]), arriving=arriving)
 
 
 # -- which rows are events -------------------------------------------------------------------------------------------------
@@ -227,6 +236,24 @@ class Source:
         readable = [(i, name) for i, name in enumerate(self.schema.names) if self.read.is_readable(i)]
         return events.select([sf.col(f"c{i}") for i, _ in readable]).toDF(*[name for _, name in readable])
 
+    def arriving(self, spark: SparkSession, observed: str) -> DataFrame:
+        """The events of a stream that goes on, counted under a name. The first row that is none ends the run, unless such are rejected."""
+        bad = self.is_bad() | is_wrong(self.times)
+        counts = [sf.count(sf.lit(1)).alias("read"), sf.count_if(bad).alias("rejected")]
+        rows = self.rows(spark).observe(observed, *counts)
+        wanted = ~bad if self.rejects else sf.when(bad, sf.raise_error(self._message()).cast("boolean")).otherwise(sf.lit(True))
+        names = [(self.schema.get_field_index(name), name) for name in self.columns]
+        return rows.where(wanted).select([sf.col(f"c{i}") for i, _ in names]).toDF(*[name for _, name in names])
+
+    def _message(self) -> Column:
+        """What is said of a row that is no event, as our own errors say it."""
+        code = sf.coalesce(
+            sf.when(wrong_time(self.times) == NO_TIME, "K502").when(wrong_time(self.times) == REVERSED, "K503"), sf.lit("K509")
+        )
+        file = sf.concat(sf.lit(", "), sf.col(text_streams.FILE))
+        where = sf.concat(sf.lit(f"\n  {place(self.name, None)}"), sf.coalesce(file, sf.lit("")), sf.lit(f"\n = help: {REJECT}\n\n"))
+        return sf.concat(sf.lit("error["), code, sf.lit("]: a row is no event: "), self._reason(), where)
+
     # -- counting
 
     def count(self, spark: SparkSession, kept: bool, type_column: str | None = None, types: Sequence[str] = ()) -> Counted:
@@ -284,23 +311,27 @@ class Source:
 
     # -- rejected rows
 
-    def rejected(self, spark: SparkSession, schema: pa.Schema, pieces: Pieces) -> DataFrame:
-        """The rows that are no events, with the columns of all streams."""
+    def rejected(self, spark: SparkSession, schema: pa.Schema, pieces: Pieces | None) -> DataFrame:
+        """The rows that are no events, with the columns of all streams; without `pieces` nobody knows on which lines they stand."""
         files = self.read.files
         is_text = files is not None
-        rows = self.rows(spark, numbered=is_text).withColumn("bad", self.is_bad() | is_wrong(self.times))
-        reason = wrong_time(self.times)
-        if files is not None:
+        has_lines = is_text and pieces is not None
+        rows = self.rows(spark, numbered=has_lines).withColumn("bad", self.is_bad() | is_wrong(self.times))
+        if files is not None and pieces is not None:
             rows = _with_lines(rows.where(~sf.col(text_streams.BLANK)), pieces, files.format == "csv")
-            reason = sf.coalesce(files.reason(self.columns), reason)
-        elif (unfit := self._unfit_reason()) is not None:
-            reason = sf.coalesce(unfit, reason)
         own = {name: sf.col(f"o{i}") if is_text else self._shown(i) for i, name in enumerate(self.schema.names)}
-        added = {STREAM: sf.lit(self.name), REASON: reason, FILE: sf.col(text_streams.FILE)}
-        added |= {LINE: sf.col("line"), TEXT: sf.col(text_streams.BROKEN)} if is_text else {}
+        added = {STREAM: sf.lit(self.name), REASON: self._reason(), FILE: sf.col(text_streams.FILE)}
+        added |= {TEXT: sf.col(text_streams.BROKEN)} if is_text else {}
+        added |= {LINE: sf.col("line")} if has_lines else {}
         columns = [(own | added).get(column.name, sf.lit(None)).cast(spark_type(column.type)) for column in schema]
         bad = rows.where("bad") if files is None else files.with_texts(rows.where("bad"))
         return bad.select(*columns).toDF(*schema.names)
+
+    def _reason(self) -> Column:
+        """Why a row is no event."""
+        files = self.read.files
+        unfit = self._unfit_reason() if files is None else files.reason(self.columns)
+        return wrong_time(self.times) if unfit is None else sf.coalesce(unfit, wrong_time(self.times))
 
     def _shown(self, i: int) -> Column:
         """A value as it stands in the file, as far as Spark has a type for that."""

@@ -11,7 +11,7 @@ import logging
 import os
 import pickle
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -72,6 +72,8 @@ class Results:
     outputs: Mapping[str, Output]
     types: TypesSeen | None = None  # with a type column: the types that are read; of the rows nothing is known here
     is_streaming: bool = False  # are they the rows that shards tell?
+    late: Mapping[str, Output] = field(default_factory=dict)  # by stream: the late rows that shards tell
+    axis: TimeAxis | None = None  # of the times that shards tell
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -94,11 +96,14 @@ def results(
     limits: Limits | None = None,
     rejected: list[DataFrame] | None = None,
     idle_after: object = None,
+    control: str | None = None,
+    keeps_late: bool = False,
     **options: Any,
 ) -> Results:
     """The matches of the outputs (None: of all, (): of the last query's). Whatever is wrong is said before a job starts.
 
-    `rejected` gets a DataFrame for each stream with the rows that cannot be events, which are left out then.
+    `rejected` gets a DataFrame for each stream with the rows that cannot be events, which are left out then. `control` and `keeps_late`
+    are for streams that go on: `streaming.Moving` says what they mean.
     """
     if shards is not None and (not isinstance(shards, int) or isinstance(shards, bool) or shards < 1):
         raise ValueError(f"shards must be a number of partitions from 1 on, not {shards!r}")
@@ -131,8 +136,11 @@ def results(
     if going & read:
         lateness = {stream.name: stream.lateness for stream in prepared.opened}
         outputs_ = streaming.outputs_of(prepared, axis)
-        moving = streaming.Moving(going, lateness, shards, None if idle_after is None else seconds_of("idle_after", idle_after), *allowed)
-        return Results(streaming.told(parts, frames, outputs_, axis, moving), outputs_, prepared.types, is_streaming=True)
+        silence = None if idle_after is None else seconds_of("idle_after", idle_after)
+        moving = streaming.Moving(going, lateness, shards, silence, *allowed, control, keeps_late)
+        late = streaming.late_outputs(frames, moving, len(outputs_))
+        told = streaming.told(parts, frames, outputs_, late, axis, moving)
+        return Results(told, outputs_, prepared.types, is_streaming=True, late=late, axis=axis)
     outputs_, types = _layout(prepared, parts, axis)
     wanted = {output.name: outputs_[output.name] for output in prepared.tables.outputs}
     missing = dict(wanted)

@@ -9,7 +9,6 @@ import contextlib
 import functools
 import logging
 import math
-import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -20,51 +19,54 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from keuka.diagnostics import Diagnostic, render
-from keuka.errors import DataError, InternalError, KeukaError, QueryError, data_error
+from keuka.errors import KeukaError
 from keuka.events.rejection import Rejections, refused, rejected_schema
 from keuka.events.types_seen import TypesSeen
 from keuka.pipelines.checking import Bound, as_error, described, empty_tables, outputs_of, staged_path
 from keuka.pipelines.pipeline import Pipeline
 from keuka.pipelines.staging import Staging, staging
-from keuka.pipelines.values import CONSOLE, LATE, METRICS, N_SHOWN, REJECTED, Progress, Report, Sink, SparkSettings, metrics_table
+from keuka.pipelines.values import CONSOLE, LATE, METRICS, N_SHOWN, REJECTED, Batch, Progress, Report, Sink, SparkSettings, metrics_table
 from keuka.query import prepare
 from keuka.schema import RESULT
+from keuka.spark import streaming_pipelines
+from keuka.spark.failures import Py4JError, explained
 from keuka.spark.inputs import Counted, Read, Source, doubts, read, source
 from keuka.spark.jobs import results
 from keuka.spark.probe import is_local
 from keuka.spark.schemas import arrow_schema, spark_schema
-from keuka.spark.session import open_session, reason_of
+from keuka.spark.session import open_session
 from keuka.spark.sinks import as_text
-
-try:
-    from py4j.protocol import Py4JError
-except ImportError:  # the package pyspark-client speaks to no JVM
-    Py4JError = PySparkException
 
 log = logging.getLogger("keuka")
 
 POLLED_SECONDS = 0.2
-NANOSECONDS = "write the files with microseconds: in pandas `to_parquet(..., coerce_timestamps='us')`"
 # With Spark's default of 200 partitions, which are not joined once results are kept, the example of `keuka new` took 2,000 tasks and 45 s
 # in a warm session; with one for so many rows it took 16 tasks and 9 s.
 SHARD_ROWS = 250_000
 
-# The first line of one of our messages, and the lines that can follow: an excerpt of a query, a place, a remedy.
-MESSAGE = re.compile(r"error\[(K\d{3})\]: (.*(?:\n(?: *--> .*| *\d* \|.*| *= help: .*|  [^\s].*))*)")
 
-
-def run(pipeline: Pipeline, bound: Bound, master: str | None, here: bool, on_progress: Callable[[Progress], None] | None) -> Report:
+def run(
+    pipeline: Pipeline,
+    bound: Bound,
+    master: str | None,
+    here: bool,
+    on_progress: Callable[[Progress], None] | None,
+    on_batch: Callable[[Batch], None] | None,
+) -> Report:
     """Reads, matches and writes; the session ends with the run if it began with it."""
     began = time.perf_counter()
     with _session(pipeline.spark, master) as spark, _reporting(spark, on_progress):
         here = here and is_local(spark)  # a session that was there before may have its workers elsewhere
         found: list[Diagnostic] = []
-        streams = _read(spark, bound, here, found)
+        streams = _read(spark, bound, here, found, pipeline.is_streaming)
         if not found:
             bound, _ = outputs_of(pipeline, bound, empty_tables(bound, _schemas(streams)), found)
         if found:
             raise as_error(found)
-        return _run(spark, pipeline.spark, bound, _sources(bound, streams), here, began)
+        sources = _sources(bound, streams)
+        if pipeline.is_streaming:
+            return streaming_pipelines.run(spark, pipeline.spark, bound, sources, here, began, on_batch)
+        return _run(spark, pipeline.spark, bound, sources, here, began)
 
 
 def columns_on_spark(bound: Bound, settings: SparkSettings, here: bool, found: list[Diagnostic]) -> dict[str, pa.Schema | None]:
@@ -76,13 +78,13 @@ def columns_on_spark(bound: Bound, settings: SparkSettings, here: bool, found: l
 # -- reading ---------------------------------------------------------------------------------------------------------------
 
 
-def _read(spark: SparkSession, bound: Bound, here: bool, found: list[Diagnostic]) -> dict[str, Read]:
+def _read(spark: SparkSession, bound: Bound, here: bool, found: list[Diagnostic], goes_on: bool = False) -> dict[str, Read]:
     """Every stream, looked at."""
     streams: dict[str, Read] = {}
     for name, stream in bound.streams.items():
         try:
-            with _explained(f"read the stream `{name}`"):
-                streams[name] = read(spark, name, stream, bound.has_sink(REJECTED), here)
+            with explained(f"read the stream `{name}`"):
+                streams[name] = read(spark, name, stream, bound.has_sink(REJECTED), here, goes_on)
         except KeukaError as error:
             found.extend(error.diagnostics)
     return streams
@@ -108,7 +110,7 @@ def _schemas(streams: Mapping[str, Read]) -> dict[str, pa.Schema]:
 
 
 def _run(spark: SparkSession, settings: SparkSettings, bound: Bound, sources: Mapping[str, Source], here: bool, began: float) -> Report:
-    with _explained("read the streams"):
+    with explained("read the streams"):
         kept = bound.has_sink(REJECTED)
         counted = {name: each.count(spark, kept, bound.type_column, bound.query.inputs) for name, each in sources.items()}
     counts = {name: each.counts for name, each in counted.items()}
@@ -117,12 +119,12 @@ def _run(spark: SparkSession, settings: SparkSettings, bound: Bound, sources: Ma
     streams = {name: described(bound.streams[name], each.accepted(spark, counts[name])) for name, each in sources.items()}
     options: dict[str, Any] = {"type_column": bound.type_column, "params": bound.params}
     shards = settings.shards or max(1, math.ceil(sum([n.n_read for n in counts.values()]) / SHARD_ROWS))
-    with _explained("plan the queries"):
+    with explained("plan the queries"):
         found = results(bound.query, streams, outputs=bound.outputs, shards=shards, limits=bound.limits, **options)
     rejected = {name: n.n_rejected for name, n in counts.items()}
     found.frame.persist()
     try:
-        with _explained("run the queries"):
+        with explained("run the queries"):
             matches = {name: found.output(name).count() for name in bound.outputs}
         _warn_of_types(found.types, counted)
         frames = {name: found.output(name) for name in bound.outputs} | _side_outputs(spark, bound, sources, counted)
@@ -139,7 +141,7 @@ def _run(spark: SparkSession, settings: SparkSettings, bound: Bound, sources: Ma
                 if sink.of == METRICS:
                     table = metrics_table(read, rejected, matches, seconds)
                     frames[METRICS], n_rows[METRICS] = spark.createDataFrame(table), table.num_rows
-                with _explained(f"write the sink of `{sink.of}`"):
+                with explained(f"write the sink of `{sink.of}`"):
                     if sink.format == CONSOLE:
                         shown[sink.of] = _first_rows(frames[sink.of]), n_rows[sink.of]
                     else:
@@ -201,7 +203,7 @@ def _session(settings: SparkSettings, master: str | None) -> Iterator[SparkSessi
     if active is not None:
         yield active
         return
-    with _explained("start"):
+    with explained("start"):
         spark = open_session(master or settings.master, settings.conf, "keuka")
     try:
         with contextlib.suppress(PySparkException):  # over Connect the log is elsewhere
@@ -244,25 +246,3 @@ def _reporting(spark: SparkSession, on_progress: Callable[[Progress], None] | No
     finally:
         ended.set()
         thread.join()
-
-
-@contextlib.contextmanager
-def _explained(what: str) -> Iterator[None]:
-    """Spark's exceptions as errors of ours. Their chain may hold values of variables, so it is left out."""
-    try:
-        yield
-    except (PySparkException, Py4JError) as error:
-        reason = reason_of(error)
-        remedies = [f"Spark says: {reason}", *([NANOSECONDS] if "NANOS" in reason else [])]
-        raise error_in(str(error)) or data_error("K608", f"Spark cannot {what}", *remedies) from None
-
-
-def error_in(text: str) -> KeukaError | None:
-    """The error of ours that a worker raised, found in what Spark says of it."""
-    found = MESSAGE.search(text)
-    if found is None:
-        return None
-    diagnostic = Diagnostic(found[1], found[2])
-    if found[1][1] in "1234":
-        return QueryError(diagnostic)
-    return InternalError(diagnostic) if found[1].startswith("K9") else DataError(diagnostic)

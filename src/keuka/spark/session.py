@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +26,8 @@ QUERY_SETTINGS = {
 }
 # These can be set only where the session brings a JVM of its own, not over Spark Connect.
 PROCESS_SETTINGS = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+# What Java says of the modules that Spark asks for, and Spark's Python of each start of a stateful function.
+NOISE = (b"WARNING: Using incubator modules", b"Starting Streaming TransformWithState", b"Streaming TransformWithState")
 LOGGING = Path(__file__).with_name("quiet.properties")
 
 
@@ -42,7 +46,8 @@ def open_session(master: str | None, conf: Mapping[str, str], app: str) -> Spark
         _prepare_processes(conf)
         builder = builder if master is None else builder.master(master)
     try:
-        session = builder.config(map={**settings, **conf}).getOrCreate()
+        with _without_noise():
+            session = builder.config(map={**settings, **conf}).getOrCreate()
         said = {} if is_connect(session) else dict(session.sparkContext.getConf().getAll())
         for name, value in QUERY_SETTINGS.items():
             if name not in said and name not in conf:
@@ -52,6 +57,30 @@ def open_session(master: str | None, conf: Mapping[str, str], app: str) -> Spark
         wanted = "" if master is None else f" on `{master}`"
         more = "if Spark has written more, it stands above this message; `spark.log.level=INFO` lets it write everything"
         raise data_error("K554", f"Spark did not start{wanted}", more, where=reason_of(error)) from error
+
+
+@contextlib.contextmanager
+def _without_noise() -> Iterator[None]:
+    """A JVM that starts here writes to standard error through a filter, as long as both processes live."""
+    original = os.dup(2)
+    reading, writing = os.pipe()
+    os.dup2(writing, 2)
+    os.close(writing)
+
+    def forward() -> None:
+        with open(reading, "rb") as lines, open(original, "wb", buffering=0) as out:
+            is_noise = False
+            for line in lines:
+                is_noise = line.startswith(NOISE) or (is_noise and not line.strip())  # an empty line belongs to the one before
+                if not is_noise:
+                    out.write(line)
+
+    threading.Thread(target=forward, daemon=True).start()
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(original, 2)
 
 
 def is_connect(spark: SparkSession) -> bool:

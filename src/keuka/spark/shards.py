@@ -32,9 +32,11 @@ from keuka.schema import TimeAxis
 from keuka.spark.worker import SHARD, Input, Output, limits_of_task
 
 NOW, MATTERS = "_now", "_matters"  # when the batch began, in microseconds; can the row matter to a query?
-OF, ROWS = "_of", "_rows"
+OF, ROWS, N_ROWS = "_of", "_rows", "_n_rows"
 COMMAND = -1  # instead of the number of a stream
-MATCHES_FROM, METRICS = 0, -1  # what a row that leaves a shard holds: matches, by output, or numbers
+METRICS = -1  # instead of the number of an output
+NO_SHARD = -1  # of rows that were rejected before they came to one
+FLUSH = "flush"  # a command: the streams have ended
 
 PACKED_ROWS = 2**18  # rows are packed by so many
 PIECE_BYTES = 16 * 2**20  # of a snapshot
@@ -44,8 +46,17 @@ ANY_LATENESS = 2**62
 RULE = "query"
 NUMBERS = ("events", "late", "matches", "waiting", "live_instances", "state_bytes", "written_bytes", "kernel_us", "restored")
 
+# Streams that were silent for too long and are no longer waited for, and the stream that others wait for.
+STREAMS = ("idle", "waits_for")
+
 PACKED = pa.schema([(SHARD, pa.int32()), (OF, pa.int32()), (NOW, pa.int64()), ("last", pa.int64()), (ROWS, pa.binary())])
-TOLD = pa.schema([(SHARD, pa.int32()), (OF, pa.int32()), (ROWS, pa.binary()), *[(name, pa.int64()) for name in ("time", *NUMBERS)]])
+TOLD = pa.schema(
+    [
+        *[(SHARD, pa.int32()), (OF, pa.int32()), (ROWS, pa.binary()), (N_ROWS, pa.int64())],
+        *[(name, pa.int64()) for name in ("time", *NUMBERS)],
+        *[(name, pa.string()) for name in STREAMS],
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -57,6 +68,7 @@ class ShardTask:
     lateness: tuple[int, ...]  # by input, in ticks
     is_static: tuple[bool, ...]  # by input: are all its rows there before the first batch?
     outputs: tuple[Output, ...]
+    late: tuple[Output, ...]  # the late rows of inputs; nobody wants those of an input that is not here
     axis: TimeAxis
     keys: tuple[int, ...]  # of the shards
     idle_after: float | None  # seconds after which a stream that is silent is no longer waited for
@@ -146,7 +158,7 @@ class Shard:
     def __init__(self, task: ShardTask, tables: bytes) -> None:
         self.task = task
         self.now = 0
-        self.live = Live(lambda: self.now / 1e6, task.idle_after, keep_late=False)
+        self.live = Live(lambda: self.now / 1e6, task.idle_after, keep_late=bool(task.late))
         self.live.memory_limit = limits_of_task(task.limits, task.n_tasks).n_bytes
         for input_ in task.inputs:
             self.live.open(_opened(input_))
@@ -154,7 +166,7 @@ class Shard:
         self.live.load(_rule(task, from_bytes(tables)))
 
     def step(self, arrived: Arrived) -> Iterator[tuple[int, pa.Table]]:
-        """The matches of a batch, with the numbers of their outputs."""
+        """The matches and the late rows of a batch, with the numbers of their outputs."""
         live, task = self.live, self.task
         self.now = arrived.now
         for of, content in arrived.rows:
@@ -164,7 +176,8 @@ class Shard:
             live.promise(max(last - task.lateness[of], BEGINNING), [task.inputs[of].name])
         if arrived.last:  # what is there as a whole came before
             live.promise(INFINITE, [input_.name for input_, is_static in zip(task.inputs, task.is_static, strict=True) if is_static])
-        is_end = "flush" in arrived.commands
+        yield from self._late_rows()
+        is_end = FLUSH in arrived.commands
         if is_end:
             live.promise(INFINITE, live.streams)
         while True:
@@ -178,10 +191,21 @@ class Shard:
                 for output in task.outputs:
                     table = matches.of(output.name)
                     if table.num_rows:
-                        assert output.tag is not None
-                        yield output.tag, table
+                        yield output.number, table
             if is_done:
                 break
+
+    def _late_rows(self) -> Iterator[tuple[int, pa.Table]]:
+        wanted = {output.name: output for output in self.task.late}
+        for name, stream in self.live.streams.items():
+            if stream.late and name in wanted:
+                yield wanted[name].number, pa.Table.from_batches(stream.late).select(wanted[name].schema.names)
+            stream.late = []
+
+    def streams(self) -> dict[str, str]:
+        """The names of streams that are no longer waited for, and of the one that others wait for."""
+        waiting = self.live.waiting()
+        return {"idle": ", ".join(self.live.idle()), "waits_for": "" if waiting is None else waiting.stream}
 
     def numbers(self) -> dict[str, int]:
         """What is known of it, as totals since the beginning."""
@@ -192,7 +216,7 @@ class Shard:
     @property
     def time(self) -> int:
         """Every event before this tick was processed."""
-        return self.live.frontiers.time
+        return min(self.live.frontiers.time, INFINITE - 1)  # there is a column for it
 
     def take(self) -> bytes:
         facts, sections = state_bytes.write_state(live_state.take(self.live))
@@ -264,7 +288,7 @@ class Copy:
 _copies: dict[str, Copy] = {}
 
 
-def advance(task_: bytes, store: Store, arrived: Arrived) -> Iterator[tuple[int, pa.Table | None, dict[str, int]]]:
+def advance(task_: bytes, store: Store, arrived: Arrived) -> Iterator[tuple[int, pa.Table | None, dict[str, Any]]]:
     """Lets a shard take a batch: what it found, and in the end its numbers.
 
     A copy of the shard is taken up if the state says that it is not another attempt's. What it has missed stands in the log.
@@ -306,7 +330,8 @@ def advance(task_: bytes, store: Store, arrived: Arrived) -> Iterator[tuple[int,
     counted = {name: after[name] - before[name] for name in ("events", "late", "matches")}
     held = {name: after[name] for name in ("waiting", "live_instances", "state_bytes")}
     kernel_us = (clock.perf_counter_ns() - began) // 1000
-    yield METRICS, None, {**counted, **held, "written_bytes": n_written, "kernel_us": kernel_us, "restored": n_restored, "time": shard.time}
+    spent = {"written_bytes": n_written, "kernel_us": kernel_us, "restored": n_restored}
+    yield METRICS, None, {**counted, **held, **spent, **shard.streams(), "time": shard.time}
 
 
 def _keep(id: str, copy: Copy, task: ShardTask) -> None:
@@ -387,10 +412,17 @@ class Store:
 # -- out of shards ---------------------------------------------------------------------------------------------------------
 
 
-def tell(shard: int, of: int, table: pa.Table | None, numbers: Mapping[str, int]) -> dict[str, Any]:
+def tell(shard: int, of: int, table: pa.Table | None, numbers: Mapping[str, Any]) -> dict[str, Any]:
     """A row that leaves a shard, by columns."""
-    rows = None if table is None else write_table(table)
-    return {SHARD: shard, OF: of, ROWS: rows, **{name: numbers.get(name) for name in ("time", *NUMBERS)}}
+    rows, n_rows = (None, None) if table is None else (write_table(table), table.num_rows)
+    return {SHARD: shard, OF: of, ROWS: rows, N_ROWS: n_rows, **{name: numbers.get(name) for name in ("time", *NUMBERS, *STREAMS)}}
+
+
+def pass_by(of: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows that no shard gets, as rows that leave one."""
+    for batch in batches:
+        if batch.num_rows:
+            yield pa.RecordBatch.from_pylist([tell(NO_SHARD, of, pa.Table.from_batches([batch]), {})], TOLD)
 
 
 def unpack(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -27,7 +27,7 @@ from keuka.schema import TimeAxis
 from keuka.spark.processor import ShardProcessor
 from keuka.spark.schemas import spark_schema
 from keuka.spark.sent_rows import Frame, can_matter, key_hash, positioned, sent_columns, with_fields
-from keuka.spark.shards import MATCHES_FROM, MATTERS, NOW, NUMBERS, OF, PACKED, ROWS, TOLD, ShardTask
+from keuka.spark.shards import COMMAND, FLUSH, MATTERS, NOW, NUMBERS, OF, PACKED, ROWS, STREAMS, TOLD, ShardTask
 from keuka.spark.worker import SHARD, Input, Output
 
 log = logging.getLogger("keuka")
@@ -50,19 +50,38 @@ class Moving:
     idle_after: float | None  # seconds
     limits: Limits
     n_tasks: int | None
+    control: str | None = None  # a directory whose files hold commands to all shards, a line each
+    keeps_late: bool = False  # are late rows told, with all their columns?
 
 
 def outputs_of(prepared: Prepared, axis: TimeAxis) -> dict[str, Output]:
     """The results, each with the number that its rows have."""
     schemas = {output.name: result_schema(output.schema, axis, prepared.plan.contributors) for output in prepared.tables.outputs}
-    return {name: Output(name, MATCHES_FROM + i, schema, ()) for i, (name, schema) in enumerate(schemas.items())}
+    return {name: Output(name, i, schema, ()) for i, (name, schema) in enumerate(schemas.items())}
 
 
-def told(parts: Sequence[Part], frames: Mapping[str, Frame], outputs: Mapping[str, Output], axis: TimeAxis, moving: Moving) -> DataFrame:
-    """What the shards of all parts tell: matches of outputs, as Arrow bytes, and numbers."""
+def late_outputs(frames: Mapping[str, Frame], moving: Moving, first: int) -> dict[str, Output]:
+    """By stream: its late rows, if they are told; their numbers begin with `first`."""
+    names = [name for name in frames if name in moving.going] if moving.keeps_late else []
+    return {name: Output(name, first + i, frames[name].schema, ()) for i, name in enumerate(names)}
+
+
+def told(
+    parts: Sequence[Part],
+    frames: Mapping[str, Frame],
+    outputs: Mapping[str, Output],
+    late: Mapping[str, Output],
+    axis: TimeAxis,
+    moving: Moving,
+) -> DataFrame:
+    """What the shards of all parts tell: matches of outputs and late rows, as Arrow bytes, and numbers."""
     spark = next(iter(frames.values())).data.sparkSession
     require_rocksdb(spark.conf.get(PROVIDER))
-    shown = [_told_by_part(part, frames, outputs, axis, moving) for part in parts]
+    shown = []
+    untold = dict(late)
+    for part in parts:  # of a stream that several parts read, one tells the late rows
+        own = [untold.pop(source.name) for source in part.tables.sources if source.name in untold]
+        shown.append(_told_by_part(part, frames, outputs, own, axis, moving))
     named = [frame.observe(OBSERVED if i == 0 else f"{OBSERVED}_{i + 1}", *_numbers()) for i, frame in enumerate(shown)]
     return functools.reduce(DataFrame.union, named)
 
@@ -81,15 +100,39 @@ def rows_of(told: DataFrame, output: Output) -> DataFrame:
     return packed.mapInArrow(_unpacking(output.schema), spark_schema(output.schema))
 
 
+def passed_by(rows: DataFrame, output: Output) -> DataFrame:
+    """Rows that go to no shard, beside those that shards tell."""
+    tag = output.number
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from keuka.spark.shards import pass_by
+
+        return pass_by(tag, batches)
+
+    return rows.mapInArrow(run, spark_schema(TOLD))
+
+
 def _numbers() -> list[Column]:
-    return [sf.max("time").alias("time"), *[sf.sum(name).alias(name) for name in NUMBERS]]
+    """Rows of matches have no numbers, and all shards know the same of streams."""
+    largest = [sf.max(name).alias(name) for name in ("time", *STREAMS)]
+    return [*largest, *[sf.sum(name).alias(name) for name in NUMBERS]]
 
 
-def _told_by_part(part: Part, frames: Mapping[str, Frame], outputs: Mapping[str, Output], axis: TimeAxis, moving: Moving) -> DataFrame:
+def _told_by_part(
+    part: Part,
+    frames: Mapping[str, Frame],
+    outputs: Mapping[str, Output],
+    late: Sequence[Output],
+    axis: TimeAxis,
+    moving: Moving,
+) -> DataFrame:
     sources = {source.name: source.columns for source in part.tables.sources}
     own = {source.stream: with_fields(frames[source.stream], source.schema.names) for source in part.plan.sources}
     sent = {name: sent_columns(part, own[name], columns) for name, columns in sources.items()}
     matters = needed(part.plan)
+    for output in late:  # whatever is late is told as it came
+        sent[output.name] = list(range(len(own[output.name].schema)))
+        matters.pop(output.name, None)
     known = {name: can_matter(own[name], matters.get(name), read) for name, read in sent.items()}
     spark = next(iter(own.values())).data.sparkSession
     keys = (0,) if isinstance(part.division, Undivided) else _shard_keys(spark, moving.shards)
@@ -100,6 +143,7 @@ def _told_by_part(part: Part, frames: Mapping[str, Frame], outputs: Mapping[str,
             lateness=tuple([moving.lateness[name] for name in sources]),
             is_static=tuple([name not in moving.going for name in sources]),
             outputs=tuple([outputs[output.name] for output in part.tables.outputs]),
+            late=tuple(late),
             axis=axis,
             keys=keys,
             idle_after=moving.idle_after,
@@ -112,6 +156,8 @@ def _told_by_part(part: Part, frames: Mapping[str, Frame], outputs: Mapping[str,
         for i, (name, read) in enumerate(sent.items())
     }
     going = [frame for name, frame in packed.items() if name in moving.going]
+    if moving.control is not None:
+        going.append(_commands(spark, moving.control, keys))
     static = [frame for name, frame in packed.items() if name not in moving.going]
     return (
         functools.reduce(DataFrame.union, going)
@@ -142,6 +188,19 @@ def _packed(frame: Frame, matters: Column | None, read: Sequence[int], shard: Co
     now = sf.unix_micros(sf.current_timestamp())
     rows = positioned(frame).select(shard.cast("int").alias(SHARD), now.alias(NOW), matters.alias(MATTERS), *columns)
     return rows.mapInArrow(_packing(task, index), spark_schema(PACKED))
+
+
+def _commands(spark: SparkSession, control: str, keys: Sequence[int]) -> DataFrame:
+    """A row for each shard and command."""
+    lines = spark.readStream.schema("value STRING").text(control).where(sf.col("value") == FLUSH)
+    columns = {
+        SHARD: sf.explode(sf.array(*[sf.lit(key).cast("int") for key in keys])),
+        OF: sf.lit(COMMAND),
+        NOW: sf.unix_micros(sf.current_timestamp()),
+        "last": sf.lit(None).cast("bigint"),
+        ROWS: sf.encode("value", "UTF-8"),
+    }
+    return lines.select(*[column.alias(name) for name, column in columns.items()])
 
 
 def _packing(task: bytes, index: int) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

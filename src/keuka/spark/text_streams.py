@@ -73,6 +73,7 @@ class TextFiles:
     n_fields: int  # of a row; the columns after them are those of directories
     csv: Csv
     converted: Mapping[str, Csv]  # by column: how its texts are converted
+    arriving: Mapping[str, str] | None = None  # Spark's options about files that come later; None if only those are read that are there
 
     @property
     def first_line(self) -> int:
@@ -90,14 +91,14 @@ class TextFiles:
             scanned = scanned.withColumn(NUMBER, sf.monotonically_increasing_id())
         values = self._csv_values(scanned) if self.format == "csv" else self._json_values(scanned, columns)
         # Spark would copy the expressions of all values into every filter above. It moves none below a column that is not determined.
-        return values.withColumn(ORDER, sf.monotonically_increasing_id()).where(sf.col(ORDER) >= 0)
+        return values.withColumn(ORDER, sf.spark_partition_id()).where(sf.col(ORDER) >= 0)
 
     # -- CSV
 
     def _csv_texts(self, spark: SparkSession) -> DataFrame:
         options = {**CSV_OPTIONS, "sep": self.csv.separator, "header": "true" if self.csv.header is True else "false"}
         texts = StructType([StructField(name, StringType()) for name in (*self.schema.names, BROKEN)])
-        read = spark.read.format("csv").options(**options).schema(texts).load(list(self.paths))
+        read = load(spark, "csv", options, texts, self.paths, self.arriving)
         whole = sf.col(BROKEN).isNull()
         n_fields = sf.regexp_count(BROKEN, sf.lit(_separators(self.csv.separator))) + 1
         breaks = functools.reduce(operator.add, [_count_breaks(_named(name)) for name in self.schema.names[: self.n_fields]])
@@ -124,7 +125,7 @@ class TextFiles:
     def _json_lines(self, spark: SparkSession) -> DataFrame:
         folders = self.schema.names[self.n_fields :]
         texts = StructType([StructField(name, StringType()) for name in ("value", *folders)])
-        read = spark.read.format("text").option("lineSep", "\n").schema(texts).load(list(self.paths))
+        read = load(spark, "text", {"lineSep": "\n"}, texts, self.paths, self.arriving)
         said = [_named(name).alias(f"o{self.n_fields + i}") for i, name in enumerate(folders)]
         line = sf.regexp_replace("value", "^\ufeff", "")
         return read.select(line.alias(RAW), (sf.trim(line) == "").alias(BLANK), sf.lit(0).alias(N_BREAKS), *said, *places())
@@ -282,6 +283,30 @@ def _separators(separator: str) -> str:
 
 def _named(name: str) -> Column:
     return sf.col(f"`{name.replace('`', '``')}`")
+
+
+def load(
+    spark: SparkSession,
+    format: str,
+    options: Mapping[str, str],
+    schema: StructType | str | None,
+    paths: Sequence[str],
+    arriving: Mapping[str, str] | None,
+) -> DataFrame:
+    """The rows of all paths: those that are there, or with `arriving` also those that come later."""
+    if arriving is None:
+        reader = spark.read.format(format).options(**options)
+        return (reader if schema is None else reader.schema(schema)).load(list(paths) or None)
+    streams = []
+    for path in paths or (None,):
+        stream = spark.readStream.format(format).options(**options, **arriving)
+        streams.append((stream if schema is None else stream.schema(schema)).load(path if path is None else _streamed(path)))
+    return functools.reduce(DataFrame.union, streams)
+
+
+def _streamed(path: str) -> str:
+    """Spark streams directories and what fits patterns: a single file is written as a pattern that fits nothing else."""
+    return f"{path[:-1]}[{path[-1]}]" if os.path.isfile(path.removeprefix("file://")) else path
 
 
 def places() -> list[Column]:

@@ -70,6 +70,12 @@ class Output:
     schema: pa.Schema
     slots: tuple[int, ...]
 
+    @property
+    def number(self) -> int:
+        """The tag of one of several."""
+        assert self.tag is not None
+        return self.tag
+
 
 @dataclass(frozen=True)
 class Slices:

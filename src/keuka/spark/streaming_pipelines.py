@@ -1,0 +1,384 @@
+"""Runs a pipeline over streams that go on: one streaming query, of which every micro-batch is written to all sinks.
+
+A sink that is a directory gets a directory `batch=12` for each micro-batch that has rows for it. On this machine a micro-batch becomes
+visible there in one step, and one that Spark repeats after a crash is there already; elsewhere Spark writes it anew. The checkpoint
+holds, beside what Spark keeps there, a directory of commands (`control`), which names the checkpoint as well, so that sinks know it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import shutil
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from keuka.diagnostics import Diagnostic
+from keuka.errors import PipelineError
+from keuka.events.clocks import seconds_of, time_of
+from keuka.events.frontiers import BEGINNING, INFINITE
+from keuka.events.parts import new_part, parts_of, resolve
+from keuka.events.rejection import REASON, STREAM, rejected_schema
+from keuka.pipelines.checking import Bound, described, staged_path
+from keuka.pipelines.staging import MARKER, find_obstacle, make_directory
+from keuka.pipelines.values import (
+    AVAILABLE_NOW,
+    CONSOLE,
+    LATE,
+    METRICS,
+    METRICS_SCHEMA,
+    N_SHOWN,
+    REJECTED,
+    Batch,
+    Report,
+    RunSettings,
+    Sink,
+    SparkSettings,
+)
+from keuka.schema import RESULT, TimeAxis
+from keuka.spark.failures import Py4JError, explained
+from keuka.spark.inputs import Source
+from keuka.spark.jobs import Results, results
+from keuka.spark.schemas import arrow_schema, spark_schema, spark_type
+from keuka.spark.session import is_connect
+from keuka.spark.shards import FLUSH, N_ROWS, OF
+from keuka.spark.shards import METRICS as NUMBERS
+from keuka.spark.sinks import as_text
+from keuka.spark.streaming import OBSERVED, PARTITIONS, STREAMING_SETTINGS, passed_by, rows_of
+from keuka.spark.worker import Output
+
+log = logging.getLogger("keuka")
+
+POLLED_SECONDS = 0.2
+BATCH = "batch"
+ROWS_TOLD = f"{OBSERVED}_rows"  # observed: rows by output
+TOO_LATE = "later than its stream's lateness allows"
+ENDED = "the streams of this checkpoint have ended, so rows that come now are late; name another checkpoint to begin anew"
+
+
+def run(
+    spark: SparkSession,
+    settings: SparkSettings,
+    bound: Bound,
+    sources: Mapping[str, Source],
+    here: bool,
+    began: float,
+    on_batch: Callable[[Batch], None] | None,
+) -> Report:
+    """Runs micro-batches until the streams end, which they do with the trigger `available_now` alone, or until somebody interrupts."""
+    assert bound.run.checkpoint is not None
+    with _configured(spark, settings):
+        checkpoint = _Checkpoint(spark, f"{bound.run.checkpoint}/control")
+        with explained("read the checkpoint"):
+            lines = checkpoint.open()
+        targets = [target for sink in bound.sinks if (target := _target(spark, sink, here, checkpoint.id)) is not None]
+        with explained("plan the queries"):
+            found, frame, outputs = _tell(spark, settings, bound, sources, checkpoint.path)
+        shown: dict[str, tuple[pa.Table, int]] = {}
+        totals = _Totals(bound, sources, found.axis, shown, on_batch)
+        writer = frame.writeStream.foreachBatch(_writing(outputs, targets, bound, shown))
+        writer = _triggered(writer.option("checkpointLocation", bound.run.checkpoint), bound.run)
+        if FLUSH in lines:
+            log.warning("%s", ENDED)
+        with explained("run the streams"):
+            _follow(writer, totals)
+            if bound.run.trigger == AVAILABLE_NOW and FLUSH not in lines:
+                # What is there is known only when it was read, so the streams end in a micro-batch of their own.
+                checkpoint.write(FLUSH)
+                _follow(writer, totals)
+    return totals.report(time.perf_counter() - began)
+
+
+def _triggered(writer: Any, settings: RunSettings) -> Any:
+    if settings.trigger is None:
+        return writer
+    if settings.trigger == AVAILABLE_NOW:
+        return writer.trigger(availableNow=True)
+    return writer.trigger(processingTime=f"{max(1, round(1000 * seconds_of('trigger', settings.trigger)))} milliseconds")
+
+
+@contextlib.contextmanager
+def _configured(spark: SparkSession, settings: SparkSettings) -> Iterator[None]:
+    """What a streaming query needs of its session, unless the pipeline says otherwise. A task for each shard is enough."""
+    n_shards = settings.shards or (spark.sparkContext.defaultParallelism if not is_connect(spark) else None)
+    wanted = {**STREAMING_SETTINGS, **({} if n_shards is None else {PARTITIONS: str(n_shards)})}
+    before = {name: spark.conf.get(name, None) for name in wanted if name not in settings.conf}
+    for name in before:
+        spark.conf.set(name, wanted[name])
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            with contextlib.suppress(PySparkException, Py4JError, OSError):  # after an interrupt Spark may be gone
+                spark.conf.unset(name) if value is None else spark.conf.set(name, value)
+
+
+def _follow(writer: Any, totals: _Totals) -> None:
+    query = writer.start()
+    try:
+        while not query.awaitTermination(POLLED_SECONDS):
+            totals.add(query)
+    finally:
+        query.stop()
+    totals.add(query)
+
+
+class _Checkpoint:
+    """The directory of commands in a checkpoint. Spark reads and writes it, wherever it is."""
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        self.spark = spark
+        self.path = path
+        self.id = ""
+
+    def open(self) -> list[str]:
+        """The commands so far. A new checkpoint gets a name."""
+        lines = self._lines()
+        if not lines:
+            self.write(f"began {uuid.uuid4()}")
+            lines = self._lines()
+        self.id = lines[0].partition(" ")[2]
+        return lines
+
+    def write(self, line: str) -> None:
+        self.spark.createDataFrame([(line,)], "value STRING").coalesce(1).write.mode("append").text(self.path)
+
+    def _lines(self) -> list[str]:
+        try:
+            return sorted([row.value for row in self.spark.read.text(self.path).collect()])
+        except PySparkException as error:
+            if error.getCondition() != "PATH_NOT_FOUND":
+                raise
+            return []
+
+
+# -- what is written to sinks ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Target:
+    """A sink, and where it is if that is a directory on this machine."""
+
+    sink: Sink
+    local: Path | None
+
+    def write(self, rows: DataFrame, batch_id: int) -> None:
+        shown, options = as_text(rows, self.sink.format, self.sink.options)
+        writer = shown.write.format(self.sink.format).options(**options)
+        if self.local is None:
+            if self.sink.path is None:  # a table, or what else a format of Spark's is; it takes rows as they come
+                writer.mode("append").save()
+            else:
+                writer.mode("overwrite").save(f"{self.sink.path}/{BATCH}={batch_id}")
+            return
+        place = self.local / f"{BATCH}={batch_id}"
+        if place.exists():
+            return  # from before a crash
+        for abandoned in parts_of(self.local, place.name):
+            shutil.rmtree(abandoned, ignore_errors=True)
+        part = new_part(self.local, place.name)
+        writer.save(f"file://{part}")
+        part.rename(place)
+
+
+def _target(spark: SparkSession, sink: Sink, here: bool, checkpoint: str) -> _Target | None:
+    """Where the micro-batches of a sink go, if it may be written there; None for the console."""
+    if sink.format == CONSOLE:
+        if is_connect(spark):
+            raise PipelineError(Diagnostic("K607", "streaming over Spark Connect has no console", help=("write to a directory",)))
+        return None
+    local = staged_path(sink, here)
+    if local is None:
+        if sink.mode != "append":
+            help = ('write `mode = "append"`: each micro-batch is written as it comes, and what is there is not looked at',)
+            raise PipelineError(Diagnostic("K606", "a streaming run adds to a sink that is elsewhere", label=f"`{sink.path}`", help=help))
+        return _Target(sink, None)
+    target = resolve(local)
+    marker = target / MARKER
+    if marker.exists() and checkpoint in marker.read_text(encoding="utf-8"):
+        return _Target(sink, target)
+    obstacle = find_obstacle(target, sink.mode)
+    if obstacle is None and sink.mode == "append" and any(target.glob(f"{BATCH}=*")):
+        obstacle = ("the sink has micro-batches of another checkpoint", "go on with that one, or name another path for the sink")
+    if obstacle is not None:
+        raise PipelineError(Diagnostic("K606", obstacle[0], label=f"`{local}`", help=obstacle[1:]))
+    if sink.mode == "overwrite" and target.exists():
+        shutil.rmtree(target)
+    make_directory(target)
+    marker.write_text(f"Keuka writes micro-batches into this directory, for the checkpoint\n{checkpoint}\n", encoding="utf-8")
+    return _Target(sink, target)
+
+
+def _writing(
+    outputs: Mapping[str, Sequence[tuple[Output, Sequence[Column] | None]]],
+    targets: Sequence[_Target],
+    bound: Bound,
+    shown: dict[str, tuple[pa.Table, int]],
+) -> Callable[[DataFrame, int], None]:
+    """A function that writes a micro-batch to all sinks. Its rows are computed once."""
+    on_console = [sink.of for sink in bound.sinks if sink.format == CONSOLE and sink.of is not None]
+
+    def write(frame: DataFrame, batch_id: int) -> None:
+        kept = frame.persist()
+        try:
+            counted = kept.groupBy(OF).agg(sf.sum(N_ROWS).alias("n")).collect()
+            n_rows = {row[OF]: row["n"] for row in counted}
+            for target in targets:
+                if target.sink.of == METRICS:
+                    target.write(_metrics(kept, outputs), batch_id)
+                elif target.sink.of is not None and (rows := _rows(kept, outputs[target.sink.of], n_rows)) is not None:
+                    target.write(rows, batch_id)
+            for of in on_console:
+                rows = _metrics(kept, outputs) if of == METRICS else _rows(kept, outputs[of], n_rows)
+                if rows is not None:
+                    n_all = rows.count() if of == METRICS else sum([n_rows.get(output.tag, 0) for output, _ in outputs[of]])
+                    shown[of] = _first_rows(rows), n_all
+        finally:
+            kept.unpersist()
+
+    return write
+
+
+def _rows(kept: DataFrame, outputs: Sequence[tuple[Output, Sequence[Column] | None]], n_rows: Mapping[int, int]) -> DataFrame | None:
+    """The rows of a micro-batch for a sink; None if there are none."""
+    frames = []
+    for output, columns in outputs:
+        if n_rows.get(output.number):
+            rows = rows_of(kept, output)
+            frames.append(rows if columns is None else rows.select(*columns))
+    return functools.reduce(DataFrame.union, frames) if frames else None
+
+
+def _metrics(kept: DataFrame, outputs: Mapping[str, Sequence[tuple[Output, Sequence[Column] | None]]]) -> DataFrame:
+    """How many rows each output has in a micro-batch."""
+    names = {output.tag: (of, output.name) for of, several in outputs.items() for output, _ in several}
+    kinds = {tag: of if of in (LATE, REJECTED) else "matches" for tag, (of, _) in names.items()}
+    n_rows = {row[OF]: row["n"] for row in kept.groupBy(OF).agg(sf.sum(N_ROWS).alias("n")).collect()}
+    seconds = kept.where(sf.col(OF) == NUMBERS).agg(sf.sum("kernel_us") / 1e6).head()
+    rows = [(kinds[tag], names[tag][1], n_rows.get(tag, 0), seconds[0] if seconds else None) for tag in names]
+    return kept.sparkSession.createDataFrame(rows, spark_schema(METRICS_SCHEMA))
+
+
+def _first_rows(frame: DataFrame) -> pa.Table:
+    ordered = frame.orderBy(RESULT.end, RESULT.start) if {*RESULT.names} <= {*frame.columns} else frame
+    return ordered.limit(N_SHOWN).toArrow().cast(arrow_schema("", frame.schema))
+
+
+# -- the one streaming query -----------------------------------------------------------------------------------------------
+
+
+def _tell(
+    spark: SparkSession, settings: SparkSettings, bound: Bound, sources: Mapping[str, Source], control: str
+) -> tuple[Results, DataFrame, dict[str, list[tuple[Output, Sequence[Column] | None]]]]:
+    """Matches, late rows, rejected rows and numbers as the rows of one DataFrame, and where the rows of each output are in it."""
+    streams = {name: described(bound.streams[name], source.arriving(spark, _observed(name))) for name, source in sources.items()}
+    found = results(
+        bound.query,
+        streams,
+        outputs=bound.outputs,
+        type_column=bound.type_column,
+        params=bound.params,
+        shards=settings.shards,
+        limits=bound.limits,
+        idle_after=bound.run.idle_after,
+        control=control,
+        keeps_late=bound.has_sink(LATE),
+    )
+    outputs: dict[str, list[tuple[Output, Sequence[Column] | None]]] = {name: [(output, None)] for name, output in found.outputs.items()}
+    frame = found.frame
+    late_schema = rejected_schema([output.schema for output in found.late.values()])
+    outputs[LATE] = [(output, _said_of(output, late_schema)) for output in found.late.values()]
+    outputs[REJECTED] = []
+    if bound.has_sink(REJECTED):
+        schema = rejected_schema([source.rejected_columns for source in sources.values()])
+        output = Output(REJECTED, len(found.outputs) + len(found.late), schema, ())
+        outputs[REJECTED] = [(output, None)]
+        for source in sources.values():
+            frame = frame.union(passed_by(source.rejected(spark, schema, None), output))
+    counted = [output for several in outputs.values() for output, _ in several]
+    sums = [sf.sum(sf.when(sf.col(OF) == sf.lit(output.tag), sf.col(N_ROWS))).alias(str(output.tag)) for output in counted]
+    return found, frame.observe(ROWS_TOLD, *sums), outputs
+
+
+def _observed(stream: str) -> str:
+    return f"{OBSERVED}_read_{stream}"
+
+
+def _said_of(output: Output, schema: pa.Schema) -> list[Column]:
+    """The late rows of a stream with the columns of all, and what is said of them."""
+    said = {STREAM: sf.lit(output.name), REASON: sf.lit(TOO_LATE)}
+    own = {name: sf.col(f"`{name.replace('`', '``')}`") for name in output.schema.names}
+    return [(own | said).get(f.name, sf.lit(None)).cast(spark_type(f.type)).alias(f.name) for f in schema]
+
+
+# -- what is reported ------------------------------------------------------------------------------------------------------
+
+
+class _Totals:
+    """What Spark reports of micro-batches, each once."""
+
+    def __init__(
+        self,
+        bound: Bound,
+        sources: Mapping[str, Source],
+        axis: TimeAxis | None,
+        shown: dict[str, tuple[pa.Table, int]],
+        on_batch: Callable[[Batch], None] | None,
+    ) -> None:
+        self.bound, self.sources, self.axis, self.shown, self.on_batch = bound, sources, axis, shown, on_batch
+        self.last = -1
+        self.read: Counter[str] = Counter(dict.fromkeys(sources, 0))
+        self.rejected: Counter[str] = Counter(dict.fromkeys(sources, 0))
+        self.matches: Counter[str] = Counter(dict.fromkeys(bound.outputs, 0))
+
+    def add(self, query: Any) -> None:
+        for progress in query.recentProgress:
+            if progress.batchId > self.last and progress.observedMetrics:
+                self.last = progress.batchId
+                self._add(progress)
+
+    def _add(self, progress: Any) -> None:
+        told = {name: row.asDict() for name, row in progress.observedMetrics.items()}
+        numbers = [part for name, part in told.items() if name == OBSERVED or name.removeprefix(f"{OBSERVED}_").isdigit()]
+        by_stream = {name: told.get(_observed(name), {}) for name in self.sources}
+        matches = told.get(ROWS_TOLD, {})
+        times = [part["time"] for part in numbers if part["time"] is not None]
+        batch = Batch(
+            number=progress.batchId,
+            read={name: part.get("read") or 0 for name, part in by_stream.items()},
+            rejected={name: part.get("rejected") or 0 for name, part in by_stream.items()},
+            late=sum([part["late"] or 0 for part in numbers]),
+            matches={name: matches.get(str(i)) or 0 for i, name in enumerate(self.bound.outputs)},
+            seconds=progress.durationMs.get("triggerExecution", 0) / 1000,
+            time=self._time(min(times)) if times else None,
+            n_waiting=sum([part["waiting"] or 0 for part in numbers]),
+            n_instances=sum([part["live_instances"] or 0 for part in numbers]),
+            n_bytes=sum([part["state_bytes"] or 0 for part in numbers]),
+            idle=max([part["idle"] or "" for part in numbers], default=""),
+            waits_for=max([part["waits_for"] or "" for part in numbers], default=""),
+            shown=dict(self.shown),
+        )
+        self.shown.clear()
+        self.read += Counter(batch.read)
+        self.rejected += Counter(batch.rejected)
+        self.matches += Counter(batch.matches)
+        if self.on_batch is not None:
+            self.on_batch(batch)
+
+    def _time(self, tick: int) -> Any:
+        return time_of(tick, self.axis) if self.axis is not None and BEGINNING < tick < INFINITE - 1 else None
+
+    def report(self, seconds: float) -> Report:
+        read, rejected = ({name: of[name] for name in self.sources} for of in (self.read, self.rejected))
+        return Report(read, rejected, {name: self.matches[name] for name in self.bound.outputs}, seconds, {})
