@@ -10,6 +10,7 @@ SNAPSHOTS ?= 100000
 TABLES ?= 100000
 KILLS ?= 30
 SPARK_KILLS ?= 10
+STREAM_KILLS ?= 30
 ifndef SEED
 SEED := $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 endif
@@ -30,11 +31,11 @@ SANITIZED = LD_PRELOAD="$(LIBASAN) $(shell $(CXX) -print-file-name=libstdc++.so)
 KERNEL_TESTS := tests/kernel tests/run --ignore=tests/run/test_process_memory.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-connect test-oldest test-cluster test-kill laws laws-spark sanitize fuzz soak bench bench-compare bench-spark lint \
+.PHONY: help demo test test-connect test-oldest test-cluster test-kill laws laws-spark sanitize fuzz soak bench bench-compare bench-spark bench-streaming lint \
   format docs build wheel clean FORCE
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: build ## make up a stock market and a store, run a pipeline over them on Spark, draw a match
 	$(BIN)/python examples/demo.py
@@ -57,9 +58,9 @@ $(OLDEST_SPARK)/pyspark: | build
 test-cluster: build ## a Spark cluster of a master and two workers on this machine, with what `keuka pack` packs
 	$(BIN)/pytest tests/cluster
 
-test-kill: build ## pipelines killed at random moments, KILLS (30) embedded and SPARK_KILLS (10) on Spark, with a fresh SEED
-	@echo "repeat these kills with: make test-kill KILLS=$(KILLS) SPARK_KILLS=$(SPARK_KILLS) SEED=$(SEED)"
-	SEED=$(SEED) KEUKA_KILLS=$(KILLS) KEUKA_SPARK_KILLS=$(SPARK_KILLS) $(BIN)/pytest tests/kill
+test-kill: build ## runs killed at random moments: KILLS (30) embedded, SPARK_KILLS (10) on Spark, STREAM_KILLS (30) streaming
+	@echo "repeat these kills with: make test-kill KILLS=$(KILLS) SPARK_KILLS=$(SPARK_KILLS) STREAM_KILLS=$(STREAM_KILLS) SEED=$(SEED)"
+	SEED=$(SEED) KEUKA_KILLS=$(KILLS) KEUKA_SPARK_KILLS=$(SPARK_KILLS) KEUKA_STREAM_KILLS=$(STREAM_KILLS) $(BIN)/pytest tests/kill
 
 laws: build ## the laws of the algebra over EXAMPLES (2000) random queries and streams each, with a fresh SEED
 	@echo "repeat exactly these examples with: make laws EXAMPLES=$(EXAMPLES) SEED=$(SEED)"
@@ -98,6 +99,9 @@ bench-compare: build ## the benchmarks with this checkout and with another one (
 
 bench-spark: build ## W1 and W2 on Spark in local mode, next to what else can be done there; tables go to out/bench/spark
 	$(BIN)/python benchmarks/run_spark.py
+
+bench-streaming: build ## queries over streaming DataFrames, next to passes without a kernel; tables go to out/bench/streaming
+	$(BIN)/python benchmarks/run_streaming.py
 
 lint: build ## ruff and mypy
 	$(BIN)/ruff check

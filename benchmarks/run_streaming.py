@@ -8,9 +8,11 @@ Spark's progress. Writes results.json and table.md to out/bench/streaming.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
+import signal
 import statistics
 import sys
 import time
@@ -19,6 +21,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
@@ -29,12 +32,14 @@ from keuka.spark.streaming import STREAMING_SETTINGS
 from measure import OUT, Row
 from run import line
 from run_spark import session
-from workloads import w1, w2
+from workloads import w1, w2, waiting
 
 FOLDER = OUT / "streaming"
 N_SHARDS = 4
 BATCH_ROWS = 1_000_000
 N_BATCHES, N_WARM_UP = 10, 3
+LATENCY_SECONDS = 60
+SOAK_BATCHES = 120
 
 
 def main() -> int:
@@ -63,12 +68,13 @@ def main() -> int:
 
 @dataclass
 class Pass:
-    """A streaming query over a directory of its own."""
+    """A streaming query over a directory of its own, which takes so many files at once."""
 
     spark: SparkSession
     name: str
-    schema: Any
+    schema: str
     make: Callable[[DataFrame], DataFrame]
+    files_at_once: int = 1
     numbers: list[dict[str, Any]] = field(default_factory=list)  # of batches, as Spark reports them
     query: StreamingQuery | None = None
 
@@ -76,30 +82,34 @@ class Pass:
     def folder(self) -> Path:
         return (FOLDER / self.name).absolute()
 
-    def start(self) -> None:
+    def start(self, write: Callable[[DataFrame, int], None] | None = None, every: str | None = None) -> None:
         (self.folder / "in").mkdir(parents=True, exist_ok=True)
-        arriving = self.spark.readStream.schema(self.schema).option("maxFilesPerTrigger", 1).parquet(str(self.folder / "in"))
-        writer = self.make(arriving).writeStream.format("noop").option("checkpointLocation", str(self.folder / "checkpoint"))
-        self.query = writer.start()
-        self.query.processAllAvailable()
+        reader = self.spark.readStream.schema(self.schema).option("maxFilesPerTrigger", self.files_at_once)
+        writer = self.make(reader.parquet(str(self.folder / "in"))).writeStream
+        writer = writer.format("noop") if write is None else writer.foreachBatch(write)
+        writer = writer if every is None else writer.trigger(processingTime=every)
+        self.query = writer.option("checkpointLocation", str(self.folder / "checkpoint")).start()
 
-    def take(self, file: Path) -> dict[str, Any]:
-        """Let a file arrive, and wait until it was processed: the numbers of its batch."""
+    def take(self, *files: Path) -> dict[str, Any]:
+        """Let files arrive, and wait until they were processed: the numbers of their batch."""
         assert self.query is not None
-        os.link(file, self.folder / "in" / file.name)
+        for file in files:
+            os.link(file, self.folder / f".{file.name}")
+        # Spark may look between two of them; moved in one go they are one batch almost always, and the others do not count.
+        for file in files:
+            os.rename(self.folder / f".{file.name}", self.folder / "in" / file.name)
+        before = self.numbers[-1]["batchId"] if self.numbers else -1
+        while not (new := [p for p in self.reported() if p["batchId"] > before and p["numInputRows"] > 0]):
+            if error := self.query.exception():
+                raise error
+            time.sleep(0.005)
         self.query.processAllAvailable()
-        while True:
-            progress = [p for p in self.query.recentProgress if p.numInputRows > 0]
-            if len(progress) > len(self.numbers) % 100 or (progress and progress[-1].batchId > self._last_batch):
-                break
-            time.sleep(0.01)
-        numbers: dict[str, Any] = json.loads(progress[-1].json)
-        self.numbers.append(numbers)
-        return numbers
+        self.numbers += new
+        return new[-1]
 
-    @property
-    def _last_batch(self) -> int:
-        return self.numbers[-1]["batchId"] if self.numbers else -1
+    def reported(self) -> list[dict[str, Any]]:
+        assert self.query is not None
+        return [json.loads(progress.json) for progress in self.query.recentProgress[-4:]]
 
     def stop(self) -> None:
         assert self.query is not None
@@ -113,26 +123,32 @@ class Pass:
         return [numbers["observedMetrics"]["keuka"][name] for numbers in self.numbers]
 
 
-def in_turns(passes: list[Pass], files: Iterable[Path]) -> None:
+def in_turns(passes: list[Pass], batches: Iterable[list[Path]]) -> None:
     for one in passes:
         one.start()
-    for i, file in enumerate(files):
-        for one in passes[i % len(passes) :] + passes[: i % len(passes)]:
-            one.take(file)
+    for i, files in enumerate(batches):
+        turn = i % len(passes)
+        for one in passes[turn:] + passes[:turn]:
+            one.take(*files)
     for one in passes:
         one.stop()
 
 
-def files_of(name: str, table: pa.Table, n_rows: int) -> Iterator[Path]:
+def files_of(name: str, table: pa.Table, n_rows: int, n_files: int = 1) -> Iterator[list[Path]]:
+    """The files of one batch after the other."""
     folder = FOLDER / f"{name}_files"
     folder.mkdir(parents=True, exist_ok=True)
+    size = -(-n_rows // n_files)
     for i, begin in enumerate(range(0, table.num_rows, n_rows)):
-        path = folder / f"{i:04}.parquet"
-        pq.write_table(table.slice(begin, n_rows), path)
-        yield path
+        batch = table.slice(begin, n_rows)
+        files = []
+        for j, first in enumerate(range(0, batch.num_rows, size)):
+            files.append(folder / f"{i:04}-{j}.parquet")
+            pq.write_table(batch.slice(first, size), files[-1])
+        yield files
 
 
-def unchanged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def unchanged(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from batches
 
 
@@ -144,35 +160,174 @@ def with_shuffle(key: str) -> Callable[[DataFrame], DataFrame]:
     return lambda frame: frame.repartition(N_SHARDS, key).mapInArrow(unchanged, frame.schema)
 
 
+def matching(query: Any, **options: Any) -> Callable[[DataFrame], DataFrame]:
+    return lambda frame: keuka.on_spark(query, frame, shards=N_SHARDS, **options)
+
+
+def n_bytes_in(folder: Path, known: dict[Path, int]) -> int:
+    """The bytes of files that are new, or have grown, since the last look."""
+    n_bytes = 0
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):  # Spark removes old files
+            if path.is_file() and not path.name.endswith(".crc"):
+                size = path.stat().st_size
+                n_bytes += max(0, size - known.get(path, 0))
+                known[path] = size
+    return n_bytes
+
+
+def kill_workers() -> None:
+    """End Spark's Python, and with it all that it remembers."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if b"pyspark.daemon" in (folder / "cmdline").read_bytes() and os.getsid(int(folder.name)) == os.getsid(0):
+                os.kill(int(folder.name), signal.SIGKILL)
+
+
 # -- experiments -----------------------------------------------------------------------------------------------------------
+
+W1_SCHEMA = "ts BIGINT, name STRING, price DOUBLE, volume BIGINT"
+W2_SCHEMA = "ts BIGINT, type STRING, id BIGINT, attr1 BIGINT"
+WAITING_SCHEMA = "at BIGINT, name BIGINT, price DOUBLE, ordered BIGINT"
 
 
 def speed(spark: SparkSession) -> Iterator[Row]:
-    """W1 and W2, 1M rows a batch, next to passes without a kernel over the columns and rows that the query needs."""
-    for name, table, query, options, key in (
-        ("W1", w1.generate((N_BATCHES + N_WARM_UP) * BATCH_ROWS), keuka.cel(w1.QUERY), {}, "name"),
-        ("W2", w2.generate(w2.W2, (N_BATCHES + N_WARM_UP) * BATCH_ROWS), keuka.sase(w2.W2.query), {"type_column": "type"}, "attr1"),
+    """W1 and W2, 1M rows a batch, next to passes without a kernel over the same columns."""
+    n_rows = (N_BATCHES + N_WARM_UP) * BATCH_ROWS
+    for name, table, schema, find, key in (
+        ("W1", w1.generate(n_rows), W1_SCHEMA, matching(keuka.cel(w1.QUERY), time="ts"), "name"),
+        ("W2", w2.generate(w2.W2, n_rows), W2_SCHEMA, matching(keuka.sase(w2.W2.query), time="ts", type_column="type"), "attr1"),
     ):
-        schema = spark.createDataFrame(table.slice(0, 1).to_pandas()).schema
-
-        def ours(frame: DataFrame, query: Any = query, options: Any = options) -> DataFrame:
-            return keuka.on_spark(query, frame, time="ts", shards=N_SHARDS, **options)
-
-        passes = [
-            Pass(spark, f"{name}_keuka", schema, ours),
-            Pass(spark, f"{name}_shuffled", schema, with_shuffle(key)),
-            Pass(spark, f"{name}_plain", schema, without_shuffle),
-        ]
-        in_turns(passes, files_of(name, table, BATCH_ROWS))
+        ways = {"keuka": find, "shuffled": with_shuffle(key), "plain": without_shuffle}
+        passes = [Pass(spark, f"{name}_{way}", schema, make, N_SHARDS) for way, make in ways.items()]
+        in_turns(passes, files_of(name, table, BATCH_ROWS, N_SHARDS))
+        for one in passes:
+            print(f"{one.name}: {', '.join([f'{s:.2f}' for s in one.seconds()])} s", file=sys.stderr, flush=True)
+        kernel = statistics.median(passes[0].told("kernel_us")[N_WARM_UP:]) / 1e6
+        print(f"{name}: {kernel:.2f} s in shards; {passes[0].numbers[-1]['durationMs']}", file=sys.stderr, flush=True)
         medians = [statistics.median(one.seconds()[N_WARM_UP:]) for one in passes]
-        print(f"{name}: " + "; ".join([" ".join([f"{s:.2f}" for s in one.seconds()]) for one in passes]), file=sys.stderr)
-        print(f"{name}: kernel_us {passes[0].told('kernel_us')}", passes[0].numbers[-1]["durationMs"], file=sys.stderr)
         share, plain = medians[1] / medians[0], medians[2] / medians[0]
         result = f"{BATCH_ROWS / medians[0] / 1e6:.2f} M rows/s, {share:.0%} of the pass with a shuffle, {plain:.0%} of the one without"
         yield Row(f"{name} streaming, 1M rows a batch", result, "60%", share >= 0.6, {"medians": medians})
 
 
-PARTS: tuple[Callable[[SparkSession], Iterator[Row]], ...] = (speed,)
+def empty_batches(spark: SparkSession) -> Iterator[Row]:
+    """Batches of ten rows."""
+    one = Pass(spark, "empty", W1_SCHEMA, matching(keuka.cel(w1.QUERY), time="ts"))
+    in_turns([one], files_of("empty", w1.generate(10 * (N_BATCHES + N_WARM_UP)), 10))
+    seconds = statistics.median(one.seconds()[N_WARM_UP:])
+    yield Row("a batch of ten rows", f"{seconds:.2f} s", "1 s", seconds < 1, {"seconds": one.seconds()})
+
+
+def state(spark: SparkSession) -> Iterator[Row]:
+    """Batches that meet partial matches, of which few or many are alive; what is written; and how long it takes to restore them."""
+    medians = {}
+    for n_instances in (10_000, 1_000_000):
+        n_batches, n_prices = 24, 50_000
+        table = waiting.generate(n_instances, n_batches * n_prices)
+        one = Pass(spark, f"state_{n_instances}", WAITING_SCHEMA, matching(keuka.cel(waiting.QUERY), time="at"))
+        one.start()
+        (orders,) = files_of(f"orders_{n_instances}", table.slice(0, n_instances), n_instances)
+        one.take(*orders)
+        known: dict[Path, int] = {}
+        n_bytes_in(one.folder / "checkpoint", known)
+        n_written, n_before = 0, len(one.numbers)
+        for files in files_of(f"prices_{n_instances}", table.slice(n_instances), n_prices):
+            one.take(*files)
+            n_written += n_bytes_in(one.folder / "checkpoint", known)
+            if len(one.numbers) == n_before + n_batches - 2:
+                break
+        n_received = sum(one.told("received_bytes")[n_before:])
+        n_told = sum(one.told("written_bytes")[n_before:])
+        snapshot = max(one.told("state_bytes"))
+        medians[n_instances] = statistics.median(one.seconds()[n_before:])
+        one.stop()
+        allowed = 4 * n_received + snapshot
+        result = f"{n_written / 1e6:.1f} MB on disk ({n_told / 1e6:.1f} MB given to Spark) for {n_received / 1e6:.1f} MB received"
+        what = f"{n_instances:,} partial matches: written to the checkpoint in {n_batches - 2} batches"
+        yield Row(what, result, f"4 times and a snapshot of {snapshot / 1e6:.0f} MB", n_written <= allowed, {"seconds": one.seconds()})
+        kill_workers()
+        one.start()
+        (last,) = files_of(f"last_{n_instances}", table.slice(table.num_rows - n_prices), n_prices)
+        one.take(*last)
+        one.stop()
+        n_restored = one.told("restored")[-1]
+        yield Row(
+            f"{n_instances:,} partial matches: restored by {n_restored} shards",
+            f"{one.seconds()[-1]:.1f} s",
+            "10 s",
+            one.seconds()[-1] < 10,
+        )
+    few, many = medians.values()
+    result = f"{few:.2f} and {many:.2f} s: {many / few:.2f} times"
+    yield Row("a batch of 50,000 rows, 10,000 and 1,000,000 partial matches alive", result, "", None, {"medians": medians})
+
+
+def latency(spark: SparkSession) -> Iterator[Row]:
+    """From the arrival of a file to its matches, with files that come at a steady rate."""
+    query = keuka.sase("SEQ(S a, S b) WHERE [name] AND b.volume > 19990 WITHIN 2 s RETURN b.ts AS at")
+    for rate, every, trigger in ((10_000, 0.25, "0 seconds"), (100_000, 0.5, "0 seconds")):
+        delays: list[float] = []
+
+        def note(frame: DataFrame, batch: int, delays: list[float] = delays) -> None:
+            found = frame.toArrow()["at"].to_numpy()
+            delays.extend((time.time() - found / 1e6).tolist())
+
+        one = Pass(spark, f"latency_{rate}", W1_SCHEMA, matching(query, time="ts", unit="us"), 1_000)
+        one.start(note, trigger)
+        table = w1.generate(int(rate * every))
+        began = time.time()
+        for i in range(int(LATENCY_SECONDS / every)):
+            now = int(time.time() * 1e6)
+            path = one.folder / f".{i}.parquet"
+            pq.write_table(table.set_column(0, "ts", pa.array(np.full(table.num_rows, now))), path)
+            path.rename(one.folder / "in" / f"{i}.parquet")
+            if i * every > LATENCY_SECONDS / 3 and i * every <= LATENCY_SECONDS / 3 + every:
+                delays.clear()  # Spark has warmed up
+            time.sleep(max(0.0, began + (i + 1) * every - time.time()))
+        time.sleep(3)
+        one.stop()
+        middle, most = np.percentile(delays, [50, 99])
+        yield Row(f"latency at {rate:,} rows/s, files of {every} s", f"median {middle:.2f} s, 99th percentile {most:.2f} s", "", None)
+
+
+def soak(spark: SparkSession) -> Iterator[Row]:
+    """An hour of stream time in which keys come and go: what is held must not grow."""
+    query = keuka.sase("SEQ(S a, S b, S c) WHERE [name] AND a.volume > 19000 AND c.volume > 19900 WITHIN 60 s RETURN a.ts AS at")
+    one = Pass(spark, "soak", "ts BIGINT, name BIGINT, price DOUBLE, volume BIGINT", matching(query, time="ts", unit="us"))
+    one.start()
+    rng = np.random.default_rng(1)
+    folder = FOLDER / "soak_files"
+    folder.mkdir()
+    held, memory = [], []
+    for i in range(SOAK_BATCHES):
+        n_rows, width = 200_000, 3_600_000_000 // SOAK_BATCHES
+        ts = i * width + np.sort(rng.integers(0, width, n_rows))
+        name = i * 2_000 + rng.integers(0, 10_000, n_rows)  # a fifth of the keys is new in every batch
+        columns = {"ts": ts, "name": name, "price": rng.random(n_rows), "volume": rng.integers(0, 20_000, n_rows)}
+        pq.write_table(pa.table(columns), folder / f"{i:04}.parquet")
+        one.take(folder / f"{i:04}.parquet")
+        held.append(one.told("state_bytes")[-1])
+        memory.append(worker_bytes())
+    one.stop()
+    half = SOAK_BATCHES // 2
+    growth = [max(values[-5:]) / max(values[half : half + 5]) for values in (held, memory)]
+    result = f"state {held[half] / 1e6:.1f} to {held[-1] / 1e6:.1f} MB, workers {memory[half] / 1e6:.0f} to {memory[-1] / 1e6:.0f} MB"
+    numbers = {"held": held, "memory": memory}
+    yield Row("an hour of keys that come and go, second half", result, "flat (10%)", all(one < 1.1 for one in growth), numbers)
+
+
+def worker_bytes() -> int:
+    """What the Python workers of this session hold together."""
+    n_bytes = 0
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if b"pyspark.daemon" in (folder / "cmdline").read_bytes() and os.getsid(int(folder.name)) == os.getsid(0):
+                n_bytes += int((folder / "statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+    return n_bytes
+
+
+PARTS: tuple[Callable[[SparkSession], Iterator[Row]], ...] = (speed, empty_batches, state, latency, soak)
 
 
 if __name__ == "__main__":

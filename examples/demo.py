@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
+import shutil
+import signal
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -49,7 +53,13 @@ def main(options: list[str]) -> int:
     draw_rebound(ticks, first, OUT / "rebound.png")
     click.echo(f"The first rebound over its price curve: {shown(OUT / 'rebound.png')}")
     if "--embedded" not in options:
-        click.echo("\nThe same without Spark:")
+        click.echo("\nThe same stocks, as files that arrive while the pipeline runs:")
+        failed = run_over_arriving_files()
+        if failed:
+            return failed
+        n_arrived = pq.read_table(OUT / "ReboundArrived").num_rows
+        click.echo(f"Rebound: {n_arrived} of {n_rebounds} found, and what is open is kept in {shown(OUT / 'checkpoint')}")
+        click.echo("\nAll of it again, without Spark:")
         with contextlib.redirect_stdout(io.StringIO()):
             failed, embedded_seconds = run(["--embedded"])
         if failed:
@@ -58,9 +68,35 @@ def main(options: list[str]) -> int:
     return 0 if all(found[output] == planted[fate] for output, fate in FATE_OF.items()) else 1
 
 
-def run(options: list[str]) -> tuple[int, float]:
-    """Runs the pipeline as the command does; the exit code, and how long it took."""
-    command = ["run", shown(HERE / "pipeline.toml"), *options]
+def run_over_arriving_files() -> int:
+    """Runs a pipeline that would go on for ever, and stops it as a service manager would, when the last file was taken."""
+    for folder in ("arriving", "checkpoint", "ReboundArrived"):
+        shutil.rmtree(OUT / folder, ignore_errors=True)
+    (OUT / "arriving").mkdir()
+    files = sorted((OUT / "ticks").iterdir())
+    os.link(files[0], OUT / "arriving" / files[0].name)
+
+    def bring_files() -> None:
+        commits = OUT / "checkpoint" / "commits"
+        for i, file in enumerate(files[1:], 1):
+            wait_for(commits / str(i - 1))
+            os.link(file, OUT / "arriving" / file.name)
+        wait_for(commits / str(len(files) - 1))
+        time.sleep(1)  # its line is shown when Spark has reported the micro-batch
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=bring_files, daemon=True).start()
+    return run([], "arriving.toml")[0]
+
+
+def wait_for(path: Path) -> None:
+    while not path.exists():
+        time.sleep(0.1)
+
+
+def run(options: list[str], file: str = "pipeline.toml") -> tuple[int, float]:
+    """Runs a pipeline as the command does; the exit code, and how long it took."""
+    command = ["run", shown(HERE / file), *options]
     click.echo(f"$ keuka {' '.join(command)}\n", err=True)
     began = time.perf_counter()
     return keuka(command), time.perf_counter() - began

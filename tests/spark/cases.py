@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +17,12 @@ CASE = "case"
 
 def collected(frames: Sequence[DataFrame]) -> list[pa.Table]:
     """What each frame holds, computed in one job."""
+    whole, unpack = in_slots(frames)
+    return unpack(whole)
+
+
+def in_slots(frames: Sequence[DataFrame]) -> tuple[DataFrame, Callable[[DataFrame], list[pa.Table]]]:
+    """The rows of all frames as those of one, and a function that computes them and gives each frame its own."""
     schemas = [arrow_schema("result", frame.schema) for frame in frames]
     slots = share(schemas)
     whole: DataFrame | None = None
@@ -30,15 +36,18 @@ def collected(frames: Sequence[DataFrame]) -> list[pa.Table]:
         mine = named.select(sf.lit(number).alias(CASE), *values)
         whole = mine if whole is None else whole.union(mine)
     assert whole is not None
-    rows = whole.toArrow()
-    numbers = rows[CASE].to_numpy()
-    found = []
-    for number, (schema, places) in enumerate(zip(schemas, slots.places, strict=True)):
-        mine_ = rows.filter(pa.array(numbers == number))
-        found.append(
-            pa.Table.from_arrays([mine_[f"v{slot}"].cast(arrow) for slot, arrow in zip(places, schema.types, strict=True)], schema=schema)
-        )
-    return found
+
+    def unpack(computed: DataFrame) -> list[pa.Table]:
+        rows = computed.toArrow()
+        numbers = rows[CASE].to_numpy()
+        found = []
+        for number, (schema, places) in enumerate(zip(schemas, slots.places, strict=True)):
+            mine_ = rows.filter(pa.array(numbers == number))
+            columns = [mine_[f"v{slot}"].cast(arrow) for slot, arrow in zip(places, schema.types, strict=True)]
+            found.append(pa.Table.from_arrays(columns, schema=schema))
+        return found
+
+    return whole, unpack
 
 
 def bag(table: pa.Table) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Law 5 for batch, and laws 4 and 8 there: a query over DataFrames gives what it gives in this process, however they are divided.
+"""Law 5, and laws 4 and 8 there: a query over DataFrames gives what it gives in this process, however they are divided or arrive.
 
 Examples are drawn by hypothesis and run in this process first; then those without errors are one job of Spark.
 """
@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from unittest import mock
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import Phase, given, settings
 from pyspark.sql import DataFrame, SparkSession
@@ -19,12 +22,14 @@ from pyspark.sql import functions as sf
 import keuka
 from keuka.plan.planner import output_names, plan
 from keuka.plan.prefilter import needed
+from keuka.spark.jobs import results
+from keuka.spark.schemas import spark_schema
 
 from ..laws.outcomes import Bag, bag_without_contributors, check, lowered
 from ..laws.queries import Program as ProgramText
 from ..laws.streams import SHAPES, Rows, table
 from ..laws.test_laws import Example, examples
-from .cases import CASE, collected
+from .cases import CASE, collected, in_slots
 
 N_EXAMPLES = int(os.environ.get("KEUKA_SPARK_EXAMPLES", "40"))
 
@@ -151,3 +156,62 @@ def ids(matches: pa.Table) -> list[str]:
 def has_filter(case: Case) -> bool:
     """Can some of its events be dropped before they are sent?"""
     return any(needed(plan(lowered(case.program), [case.output])).values())
+
+
+# -- streams ---------------------------------------------------------------------------------------------------------------
+
+N_STREAMED = max(6, N_EXAMPLES // 5)  # cases of one streaming query: each is a stateful function of its own
+LATENESS = 3
+
+
+def test_so_do_streams_however_rows_arrive(spark: SparkSession, cases: list[Case], tmp_path: Path):
+    """Law 5 for streams: rows of all cases come in micro-batches, out of order by up to the lateness; in the end time goes to its end."""
+    some = cases[:: max(1, len(cases) // N_STREAMED)][:N_STREAMED]
+    rng = np.random.default_rng(len(cases))
+    write_in_pieces(some, tmp_path, rng)
+    (tmp_path / "control").mkdir()
+    frames = {s: spark.readStream.schema(spark_schema(cased(s))).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / s)) for s in SHAPES}
+    found = [streamed(Frames(frames), case, str(tmp_path / "control")) for case in some]
+    rows, unpack = in_slots(found)
+    writer = rows.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    partitions = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", "1")
+    try:
+        writer.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination()
+        (tmp_path / "control" / "end").write_text("flush\n")
+        writer.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination()
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", partitions or "3")
+    compare(some, unpack(spark.read.schema(rows.schema).parquet(str(tmp_path / "out"))))
+
+
+def streamed(frames: Frames, case: Case, control: str) -> DataFrame:
+    streams = {name: replace(stream, lateness=LATENESS) for name, stream in frames.streams(case).items()}
+    return results(case.program.query, streams, outputs=(case.output,), shards=2, control=control).output(case.output)
+
+
+def cased(stream: str) -> pa.Schema:
+    return SHAPES[stream].arrow.append(pa.field(CASE, pa.int64()))
+
+
+def write_in_pieces(some: Sequence[Case], folder: Path, rng: np.random.Generator) -> None:
+    """A file of each stream for each micro-batch. Rows are delayed, by less than would make them late."""
+    by_number = {case.number: case.rows for case in some}
+    for stream in SHAPES:
+        (folder / stream).mkdir()
+        tables = []
+        for number, rows in by_number.items():
+            own = table(stream, rows[stream])
+            time = SHAPES[stream].time
+            end = own[time if isinstance(time, str) else time[1]].to_numpy()
+            arrival = end + rng.integers(0, LATENESS + 1, len(end)) if len(end) else end
+            order = np.argsort(arrival, kind="stable")
+            tables.append(own.take(pa.array(order)).append_column(CASE, pa.array([number] * len(end), pa.int64())))
+        n_pieces = int(rng.integers(2, 5))
+        cuts = [np.sort(rng.integers(0, each.num_rows + 1, n_pieces - 1)).tolist() for each in tables]
+        for i in range(n_pieces):
+            bounds = [[0, *cut, each.num_rows][i : i + 2] for cut, each in zip(cuts, tables, strict=True)]
+            piece = pa.concat_tables([each.slice(begin, end - begin) for each, (begin, end) in zip(tables, bounds, strict=True)])
+            path = folder / stream / f"{i}.parquet"
+            pq.write_table(piece.combine_chunks(), path)
+            os.utime(path, (1_000 + i, 1_000 + i))

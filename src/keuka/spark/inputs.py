@@ -236,14 +236,15 @@ class Source:
         readable = [(i, name) for i, name in enumerate(self.schema.names) if self.read.is_readable(i)]
         return events.select([sf.col(f"c{i}") for i, _ in readable]).toDF(*[name for _, name in readable])
 
-    def arriving(self, spark: SparkSession, observed: str) -> DataFrame:
-        """The events of a stream that goes on, counted under a name. The first row that is none ends the run, unless such are rejected."""
+    def arriving(self, spark: SparkSession, observed: str, whole: bool) -> DataFrame:
+        """The events of a stream that goes on, counted under a name, with the columns that queries read or as a whole. The first row that
+        is none ends the run, unless such are rejected."""
         bad = self.is_bad() | is_wrong(self.times)
         counts = [sf.count(sf.lit(1)).alias("read"), sf.count_if(bad).alias("rejected")]
         rows = self.rows(spark).observe(observed, *counts)
         wanted = ~bad if self.rejects else sf.when(bad, sf.raise_error(self._message()).cast("boolean")).otherwise(sf.lit(True))
-        names = [(self.schema.get_field_index(name), name) for name in self.columns]
-        return rows.where(wanted).select([sf.col(f"c{i}") for i, _ in names]).toDF(*[name for _, name in names])
+        names = [name for i, name in enumerate(self.schema.names) if name in self.columns or (whole and self.read.is_readable(i))]
+        return rows.where(wanted).select([self.column(name) for name in names]).toDF(*names)
 
     def _message(self) -> Column:
         """What is said of a row that is no event, as our own errors say it."""
@@ -329,9 +330,12 @@ class Source:
 
     def _reason(self) -> Column:
         """Why a row is no event."""
-        files = self.read.files
-        unfit = self._unfit_reason() if files is None else files.reason(self.columns)
+        unfit = self._unreadable()
         return wrong_time(self.times) if unfit is None else sf.coalesce(unfit, wrong_time(self.times))
+
+    def _unreadable(self) -> Column | None:
+        """Why a row has no values, or one without room; null if it has all."""
+        return self._unfit_reason() if self.read.files is None else self.read.files.reason(self.columns)
 
     def _shown(self, i: int) -> Column:
         """A value as it stands in the file, as far as Spark has a type for that."""

@@ -89,7 +89,7 @@ def is_connect(spark: SparkSession) -> bool:
 
 def reason_of(error: Exception) -> str:
     """The one line of an error of Spark's that says why: what Python raised last, or what Java's first exception says."""
-    text = str(error).partition("JVM stacktrace:")[0]
+    text = re.split("JVM stacktrace:|=== Streaming Query ===", str(error))[0]
     raised: list[str] = re.findall(r"^[\w.]+: .*", text.partition("Traceback (most recent call last)")[2], re.MULTILINE)
     lost: list[str] = re.findall(r"Lost task .*?\): (.*)", text)
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("An error occurred while calling")]

@@ -44,7 +44,10 @@ PIECE_BYTES = 16 * 2**20  # of a snapshot
 # A shard is told how far streams have come; no row makes another one late within a batch.
 ANY_LATENESS = 2**62
 RULE = "query"
-NUMBERS = ("events", "late", "matches", "waiting", "live_instances", "state_bytes", "written_bytes", "kernel_us", "restored")
+NUMBERS = (
+    *("events", "late", "matches", "waiting", "live_instances", "state_bytes"),
+    *("received_bytes", "written_bytes", "kernel_us", "restored"),
+)
 
 # Streams that were silent for too long and are no longer waited for, and the stream that others wait for.
 STREAMS = ("idle", "waits_for")
@@ -330,7 +333,8 @@ def advance(task_: bytes, store: Store, arrived: Arrived) -> Iterator[tuple[int,
     counted = {name: after[name] - before[name] for name in ("events", "late", "matches")}
     held = {name: after[name] for name in ("waiting", "live_instances", "state_bytes")}
     kernel_us = (clock.perf_counter_ns() - began) // 1000
-    spent = {"written_bytes": n_written, "kernel_us": kernel_us, "restored": n_restored}
+    n_received = sum([len(content) for _, content in arrived.rows])
+    spent = {"received_bytes": n_received, "written_bytes": n_written, "kernel_us": kernel_us, "restored": n_restored}
     yield METRICS, None, {**counted, **held, **spent, **shard.streams(), "time": shard.time}
 
 

@@ -28,7 +28,7 @@ from keuka.diagnostics import Diagnostic
 from keuka.errors import PipelineError
 from keuka.events.clocks import seconds_of, time_of
 from keuka.events.frontiers import BEGINNING, INFINITE
-from keuka.events.parts import new_part, parts_of, resolve
+from keuka.events.parts import new_part, parts_of, resolve, sync
 from keuka.events.rejection import REASON, STREAM, rejected_schema
 from keuka.pipelines.checking import Bound, described, staged_path
 from keuka.pipelines.staging import MARKER, find_obstacle, make_directory
@@ -64,6 +64,9 @@ POLLED_SECONDS = 0.2
 BATCH = "batch"
 ROWS_TOLD = f"{OBSERVED}_rows"  # observed: rows by output
 TOO_LATE = "later than its stream's lateness allows"
+# By name: where the rows of an output are among those that a micro-batch tells, and as what columns they are written, if as others.
+Outputs = Mapping[str, Sequence[tuple[Output, Sequence[Column] | None]]]
+
 ENDED = "the streams of this checkpoint have ended, so rows that come now are late; name another checkpoint to begin anew"
 
 
@@ -189,7 +192,10 @@ class _Target:
             shutil.rmtree(abandoned, ignore_errors=True)
         part = new_part(self.local, place.name)
         writer.save(f"file://{part}")
+        for written in (*part.rglob("*"), part):
+            sync(written)
         part.rename(place)
+        sync(self.local)
 
 
 def _target(spark: SparkSession, sink: Sink, here: bool, checkpoint: str) -> _Target | None:
@@ -221,7 +227,7 @@ def _target(spark: SparkSession, sink: Sink, here: bool, checkpoint: str) -> _Ta
 
 
 def _writing(
-    outputs: Mapping[str, Sequence[tuple[Output, Sequence[Column] | None]]],
+    outputs: Outputs,
     targets: Sequence[_Target],
     bound: Bound,
     shown: dict[str, tuple[pa.Table, int]],
@@ -232,18 +238,21 @@ def _writing(
     def write(frame: DataFrame, batch_id: int) -> None:
         kept = frame.persist()
         try:
-            counted = kept.groupBy(OF).agg(sf.sum(N_ROWS).alias("n")).collect()
-            n_rows = {row[OF]: row["n"] for row in counted}
+            sums = [sf.sum(N_ROWS).alias("rows"), (sf.sum("kernel_us") / 1e6).alias("seconds")]
+            told = {row[OF]: row for row in kept.groupBy(OF).agg(*sums).collect()}
+            n_rows = {of: row["rows"] for of, row in told.items() if row["rows"]}
+            seconds = told[NUMBERS]["seconds"] if NUMBERS in told else None
+
+            def find(of: str) -> DataFrame | None:
+                return _metrics(kept.sparkSession, outputs, n_rows, seconds) if of == METRICS else _rows(kept, outputs[of], n_rows)
+
             for target in targets:
-                if target.sink.of == METRICS:
-                    target.write(_metrics(kept, outputs), batch_id)
-                elif target.sink.of is not None and (rows := _rows(kept, outputs[target.sink.of], n_rows)) is not None:
+                assert target.sink.of is not None  # filled in with the outputs
+                if (rows := find(target.sink.of)) is not None:
                     target.write(rows, batch_id)
             for of in on_console:
-                rows = _metrics(kept, outputs) if of == METRICS else _rows(kept, outputs[of], n_rows)
-                if rows is not None:
-                    n_all = rows.count() if of == METRICS else sum([n_rows.get(output.tag, 0) for output, _ in outputs[of]])
-                    shown[of] = _first_rows(rows), n_all
+                if (rows := find(of)) is not None:
+                    shown[of] = _first_rows(rows), rows.count()
         finally:
             kept.unpersist()
 
@@ -260,14 +269,14 @@ def _rows(kept: DataFrame, outputs: Sequence[tuple[Output, Sequence[Column] | No
     return functools.reduce(DataFrame.union, frames) if frames else None
 
 
-def _metrics(kept: DataFrame, outputs: Mapping[str, Sequence[tuple[Output, Sequence[Column] | None]]]) -> DataFrame:
-    """How many rows each output has in a micro-batch."""
-    names = {output.tag: (of, output.name) for of, several in outputs.items() for output, _ in several}
-    kinds = {tag: of if of in (LATE, REJECTED) else "matches" for tag, (of, _) in names.items()}
-    n_rows = {row[OF]: row["n"] for row in kept.groupBy(OF).agg(sf.sum(N_ROWS).alias("n")).collect()}
-    seconds = kept.where(sf.col(OF) == NUMBERS).agg(sf.sum("kernel_us") / 1e6).head()
-    rows = [(kinds[tag], names[tag][1], n_rows.get(tag, 0), seconds[0] if seconds else None) for tag in names]
-    return kept.sparkSession.createDataFrame(rows, spark_schema(METRICS_SCHEMA))
+def _metrics(spark: SparkSession, outputs: Outputs, n_rows: Mapping[int, int], seconds: float | None) -> DataFrame:
+    """How many rows each output has in a micro-batch, and how long shards took for it."""
+    rows = []
+    for of, several in outputs.items():
+        for output, _ in several:
+            kind = of if of in (LATE, REJECTED) else "matches"
+            rows.append((kind, output.name, n_rows.get(output.number, 0), seconds))
+    return spark.createDataFrame(rows, spark_schema(METRICS_SCHEMA))
 
 
 def _first_rows(frame: DataFrame) -> pa.Table:
@@ -282,7 +291,10 @@ def _tell(
     spark: SparkSession, settings: SparkSettings, bound: Bound, sources: Mapping[str, Source], control: str
 ) -> tuple[Results, DataFrame, dict[str, list[tuple[Output, Sequence[Column] | None]]]]:
     """Matches, late rows, rejected rows and numbers as the rows of one DataFrame, and where the rows of each output are in it."""
-    streams = {name: described(bound.streams[name], source.arriving(spark, _observed(name))) for name, source in sources.items()}
+    streams = {
+        name: described(bound.streams[name], source.arriving(spark, _observed(name), bound.has_sink(LATE)))
+        for name, source in sources.items()
+    }
     found = results(
         bound.query,
         streams,
