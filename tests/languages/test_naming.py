@@ -69,9 +69,17 @@ def test_collisions_with_a_users_own_name_are_refused(stream, name):
     assert "SELECT" in finding.help[0]
 
 
-def test_two_collisions_are_two_findings():
+def test_two_collisions_are_one_finding():
     text = "FROM (SELECT Name AS A, Name AS A_1, Name AS B, Name AS B_1 FROM Stock) NEXT (SELECT Name AS A, Name AS B FROM Stock)"
-    assert [finding.message[-10:] for finding in mistakes(text)] == ["`A_1` here", "`B_1` here"]
+    finding = mistake(text)
+    assert finding.message.endswith("`A_1` here")
+    assert finding.help[-1] == "so would `B_1`"
+
+
+def test_a_deep_chain_has_as_many_findings_as_steps_that_collide():
+    columns = ", ".join([f"Name AS A{i}, Name AS A{i}_1" for i in range(50)])
+    step = f"(SELECT {columns} FROM Stock)"
+    assert len(mistakes("FROM " + " NEXT ".join([step] * 6))) == 5
 
 
 def test_a_published_stream_starts_afresh():

@@ -176,9 +176,12 @@ def _check_clocks(first: Lowered, second: Lowered, span: Span, context: Context)
 
 
 def _check_collisions(chain: Chain, span: Span, context: Context) -> None:
-    for name in collisions(chain):
-        help = f"rename it in a SELECT before: `(SELECT ..., {name} AS other FROM ...)`"
-        context.note("K208", f"two attributes would be named `{name}` here", span, "names what both inputs have", help)
+    """Notes names of two attributes. After many steps there can be thousands of them, so they are one mistake."""
+    names = list(collisions(chain))
+    if names:
+        help = f"rename it in a SELECT before: `(SELECT ..., {names[0]} AS other FROM ...)`"
+        others = [f"so would {listing(names[1:], 4)}"] if names[1:] else []
+        context.note("K208", f"two attributes would be named `{names[0]}` here", span, "names what both inputs have", help, *others)
 
 
 def _named(attributes: tuple[Attribute, ...], names: tuple[str, ...]) -> Schema:
