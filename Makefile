@@ -44,7 +44,7 @@ test: lint ## lint, then every test with a fixed number of random examples
 	$(BIN)/pytest $(DIVIDED) --ignore=tests/cluster --ignore=tests/connect --ignore=tests/kill
 
 test-connect: build ## the core cases over Spark Connect, and queries in Spark Declarative Pipelines
-	KEUKA_SPARK_CONNECT=1 SPARK_TESTING=0 $(BIN)/pytest tests/spark/test_frames.py
+	KEUKA_SPARK_CONNECT=1 SPARK_TESTING=0 $(BIN)/pytest tests/spark/test_frames.py tests/spark/test_streaming.py
 	$(BIN)/pytest tests/connect
 
 test-oldest: build $(OLDEST_SPARK)/pyspark ## the core cases on the oldest Spark that is supported

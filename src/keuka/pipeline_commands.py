@@ -51,6 +51,8 @@ def run(file: str, master: str | None, embedded: bool) -> None:
     for sink in pipeline.sinks:
         if sink.path is not None:
             click.echo(f"{sink.of or 'matches'} -> {hide_credentials(from_here(sink.path, pipeline.folder))}", err=True)
+    if not embedded:
+        click.echo(", ".join([f"{step} {seconds:.2f} s" for step, seconds in report.steps.items()]), err=True)
     click.echo(summary(report), err=True)
 
 

@@ -187,7 +187,8 @@ def test_so_do_streams_however_rows_arrive(spark: SparkSession, cases: list[Case
 
 def streamed(frames: Frames, case: Case, control: str) -> DataFrame:
     streams = {name: replace(stream, lateness=LATENESS) for name, stream in frames.streams(case).items()}
-    return results(case.program.query, streams, outputs=(case.output,), shards=2, control=control).output(case.output)
+    with mock.patch("keuka.spark.streaming.OBSERVED", f"keuka_{case.number}_{case.output}"):  # each has a name of its own in one query
+        return results(case.program.query, streams, outputs=(case.output,), shards=2, control=control).output(case.output)
 
 
 def cased(stream: str) -> pa.Schema:

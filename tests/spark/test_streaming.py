@@ -143,3 +143,13 @@ def test_a_static_frame_and_one_that_falls_silent(spark: SparkSession, tmp_path:
     arriving.add(tick_table([(40, "a", 5.0)]))
     numbers = run(keuka.on_spark(above, streams, time="at", shards=2, idle_after=1e-6), tmp_path / "goes_on")
     assert ("a", 5.0, 0, 30) in results(spark, tmp_path / "goes_on")
+
+
+def test_rows_of_which_nobody_can_say_whether_they_matter(spark: SparkSession, tmp_path: Path):
+    """A filter over a null is not true; nothing but the time of such a row is sent."""
+    arriving = Arriving(spark, tmp_path / "in", TICKS)
+    arriving.add(pa.table([[1, 2, 3, 4], ["a", "a", "b", "a"], [7.0, None, 8.0, 9.0]], schema=TICKS))
+    high = keuka.cel("SELECT name, price FROM FILTER {price > 6} (S)")
+    numbers = run(keuka.on_spark(high, arriving.frame, time="at", shards=2), tmp_path)
+    assert sorted([row[1] for row in results(spark, tmp_path)]) == [7.0, 8.0]
+    assert (numbers[-1]["events"], numbers[-1]["time"]) == (3, 4)

@@ -6,7 +6,6 @@ Sinks are written while matches are found, beside their places, and moved there 
 from __future__ import annotations
 
 import contextlib
-import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from keuka.events.rejection import count, in_columns, refused, rejected_schema, 
 from keuka.events.sinks import writing
 from keuka.pipelines.checking import Bound, described, files_of
 from keuka.pipelines.staging import make_directory, staging
-from keuka.pipelines.values import CONSOLE, LATE, METRICS, N_SHOWN, REJECTED, Progress, Report, metrics_table
+from keuka.pipelines.values import CONSOLE, LATE, METRICS, N_SHOWN, REJECTED, Progress, Report, Steps, metrics_table
 from keuka.query import Prepared, prepare
 from keuka.run.embedded import Progress as RunProgress
 from keuka.run.embedded import run as run_tables
@@ -44,7 +43,7 @@ class Shown:
 
 
 def run(bound: Bound, on_progress: Callable[[Progress], None] | None) -> Report:
-    began = time.perf_counter()
+    steps = Steps()
     reject = "reject" if bound.has_sink(REJECTED) else None  # such a sink is for the bad rows of all streams
     streams = {name: described(stream, files_of(stream, here=True), reject) for name, stream in bound.streams.items()}
     prepared = prepare(bound.query, streams, type_column=bound.type_column, params=bound.params, outputs=bound.outputs)
@@ -55,6 +54,7 @@ def run(bound: Bound, on_progress: Callable[[Progress], None] | None) -> Report:
     schemas = {name: prepared.schema(name) for name in bound.outputs}
     schemas |= {REJECTED: schema, LATE: schema, METRICS: metrics_table({}, {}, {}, 0).schema}
     shown: dict[str, Shown] = {}
+    steps.end("plan")
     with _sinks(bound, schemas, shown) as write:
         if bound.has_sink(REJECTED):
             rejections.keep = lambda stream, rows: write(REJECTED, in_columns(rows, schema))
@@ -68,14 +68,15 @@ def run(bound: Bound, on_progress: Callable[[Progress], None] | None) -> Report:
                 raise
             raise refused({stream.name: count(stream) for stream in prepared.opened if not stream.rejects}) or error from None
         prepared.warn_of_types()
-        seconds = time.perf_counter() - began
         read = {name: n.n_read for name, n in rejections.counts.items()}
         rejected = {name: n.n_rejected for name, n in rejections.counts.items()}
-        for batch in metrics_table(read, rejected, matches, seconds).to_batches():
+        for batch in metrics_table(read, rejected, matches, steps.total).to_batches():
             write(METRICS, batch)
+        steps.end("match")
+    steps.end("publish")
     if not bound.has_sink(REJECTED):
         rejections.warn()
-    return Report(read, rejected, matches, seconds, {of: first.result() for of, first in shown.items()})
+    return Report(read, rejected, matches, steps.seconds, {of: first.result() for of, first in shown.items()})
 
 
 def _reporting(prepared: Prepared, on_progress: Callable[[Progress], None] | None) -> Callable[[RunProgress], None] | None:

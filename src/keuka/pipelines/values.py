@@ -5,6 +5,7 @@ Texts may hold `${NAME}`, which is filled in from the environment only when a pi
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -134,13 +135,37 @@ class Progress:
 
 @dataclass(frozen=True)
 class Report:
-    """What a run did: rows read and rejected by stream, matches by output, and the first rows of what goes to the console."""
+    """What a run did: rows read and rejected by stream, matches by output, and the first rows of what goes to the console.
+
+    steps: what the run did in this order, and the seconds that each step took.
+    """
 
     read: dict[str, int]
     rejected: dict[str, int]
     matches: dict[str, int]
-    seconds: float
+    steps: dict[str, float]
     shown: dict[str, tuple[pa.Table, int]] = field(repr=False)  # the first rows, and the number of all
+
+    @property
+    def seconds(self) -> float:
+        return sum(self.steps.values())
+
+
+class Steps:
+    """Measures the steps of a run: each begins where the one before ended."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._began = time.perf_counter()
+
+    def end(self, step: str) -> None:
+        now = time.perf_counter()
+        self.seconds[step] = self.seconds.get(step, 0.0) + now - self._began
+        self._began = now
+
+    @property
+    def total(self) -> float:
+        return sum(self.seconds.values()) + time.perf_counter() - self._began
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from keuka.spark.session import is_connect
 # The columns of a stream, as Spark writes them or as it holds them; of several streams by their names.
 Schema = StructType | str | Mapping[str, StructType | str]
 
+MOST_BYTES = 2**60  # Spark gives sources of unknown size some 2**63 bytes, and multiplies them in joins
 NO_ANSWER = "ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION"
 
 
@@ -89,3 +90,12 @@ def knowing(frame: DataFrame, columns: StructType) -> DataFrame:
     if is_connect(frame.sparkSession):
         frame._cached_schema = columns  # type: ignore[attr-defined]  # as `frame.to(columns)` does, which asks for those of its input
     return frame
+
+
+def estimate_bytes(frame: DataFrame) -> int | None:
+    """The size of the rows by Spark's statistics. None if Spark does not know it, and over Connect, which does not tell it."""
+    if is_connect(frame.sparkSession):
+        return None
+    plan: Any = frame
+    n_bytes = int(plan._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
+    return None if n_bytes > MOST_BYTES else n_bytes

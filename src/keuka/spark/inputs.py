@@ -7,13 +7,12 @@ first one where only Spark can read it. All else Spark reads.
 from __future__ import annotations
 
 import functools
-import operator
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructField, StructType
 from pyspark.sql.window import Window
@@ -161,14 +160,18 @@ def _frame(spark: SparkSession, stream: Input, arriving: Mapping[str, str] | Non
 # Of each piece of a text file with rejected rows: how far the line that a row stands on is from the number of the row.
 Pieces = Mapping[tuple[str, int], int]
 
+# Columns that say which rows are no events, and the names under which they are counted, in the order of `Counts`.
+BAD, WRONG, FAILS = "_bad", "_wrong", "_fails"
+COUNTED = ("read", "without_time", "reversed", "unreadable")
+FREQUENT = "types"
+
 
 @dataclass(frozen=True)
-class Counted:
-    """What one pass over the rows of a stream tells."""
+class Types:
+    """The types that are read of a stream which has the events of all types."""
 
-    counts: Counts
-    types: list[str]  # that rows have, of those asked for, and the most frequent ones
-    pieces: Pieces = field(default_factory=dict)
+    column: str
+    names: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -229,71 +232,62 @@ class Source:
     def column(self, name: str) -> Column:
         return sf.col(f"c{self.schema.get_field_index(name)}")
 
-    def accepted(self, spark: SparkSession, counts: Counts) -> DataFrame:
-        """The events. Where all rows are, none is looked at again."""
-        rows = self.rows(spark)
-        events = rows if counts.n_rejected == 0 else rows.where(~(self.is_bad() | is_wrong(self.times)))
-        readable = [(i, name) for i, name in enumerate(self.schema.names) if self.read.is_readable(i)]
-        return events.select([sf.col(f"c{i}") for i, _ in readable]).toDF(*[name for _, name in readable])
+    def events(self, spark: SparkSession, observed: Observation | str, names: Collection[str], types: Types | None = None) -> DataFrame:
+        """The events, with these columns. Whatever job reads the rows counts them on the way, as `observed`.
 
-    def arriving(self, spark: SparkSession, observed: str, whole: bool) -> DataFrame:
-        """The events of a stream that goes on, counted under a name, with the columns that queries read or as a whole. The first row that
-        is none ends the run, unless such are rejected."""
-        bad = self.is_bad() | is_wrong(self.times)
-        counts = [sf.count(sf.lit(1)).alias("read"), sf.count_if(bad).alias("rejected")]
-        rows = self.rows(spark).observe(observed, *counts)
-        wanted = ~bad if self.rejects else sf.when(bad, sf.raise_error(self._message()).cast("boolean")).otherwise(sf.lit(True))
-        names = [name for i, name in enumerate(self.schema.names) if name in self.columns or (whole and self.read.is_readable(i))]
-        return rows.where(wanted).select([self.column(name) for name in names]).toDF(*names)
+        The first row that is no event ends that job, unless such rows are rejected. `types`: which types do rows have?
+        """
+        is_good = ~self.is_bad() & ~is_wrong(self.times)
+        fails = sf.lit(None) if self.rejects else sf.when(~is_good, sf.raise_error(self._message()))
+        # Columns are chosen below what is observed, because Spark reads all that it finds there.
+        columns = [self.column(name) for name in self.schema.names if name in names]
+        flags = [self.is_bad().alias(BAD), wrong_time(self.times).alias(WRONG), fails.cast("boolean").alias(FAILS)]
+        rows = self.rows(spark).select(*columns, *flags).observe(observed, *_counts(), *self._types(types))
+        events = rows.where(~sf.col(BAD) & sf.col(WRONG).isNull() & sf.col(FAILS).isNull())
+        return events.select(*columns).toDF(*[name for name in self.schema.names if name in names])
+
+    @property
+    def readable(self) -> list[str]:
+        """The columns for which Spark has a type."""
+        return [name for i, name in enumerate(self.schema.names) if self.read.is_readable(i)]
 
     def _message(self) -> Column:
         """What is said of a row that is no event, as our own errors say it."""
-        code = sf.coalesce(
-            sf.when(wrong_time(self.times) == NO_TIME, "K502").when(wrong_time(self.times) == REVERSED, "K503"), sf.lit("K509")
-        )
+        unfit = self._unreadable()
+        code = sf.when(wrong_time(self.times) == NO_TIME, "K502").otherwise("K503")
+        code = code if unfit is None else sf.when(unfit.isNotNull(), "K509").otherwise(code)
         file = sf.concat(sf.lit(", "), sf.col(text_streams.FILE))
         where = sf.concat(sf.lit(f"\n  {place(self.name, None)}"), sf.coalesce(file, sf.lit("")), sf.lit(f"\n = help: {REJECT}\n\n"))
         return sf.concat(sf.lit("error["), code, sf.lit("]: a row is no event: "), self._reason(), where)
 
     # -- counting
 
-    def count(self, spark: SparkSession, kept: bool, type_column: str | None = None, types: Sequence[str] = ()) -> Counted:
-        """Counts the rows, in one pass; if rejected ones are kept, also where their files begin. `types`: which of them do rows have?"""
-        files = self.read.files
-        numbered = kept and files is not None
-        read_ = ~sf.col(text_streams.BLANK) if numbered else sf.lit(True)
-        rows = self.rows(spark, numbered).select(
-            "*", read_.alias("read"), self.is_bad().alias("bad"), wrong_time(self.times).alias("wrong")
-        )
-        event, time = sf.col("read") & ~sf.col("bad"), sf.col("wrong")
-        wanted = [
-            *[sf.count_if("read"), sf.count_if(event & (time == NO_TIME)), sf.count_if(event & (time == REVERSED))],
-            sf.count_if(sf.col("read") & sf.col("bad")),
-            *self._types(type_column, types),
-        ]
-        if not numbered or files is None:
-            (whole,) = rows.agg(*wanted).collect()
-            counts = Counts(*whole[:4])
-            if counts.n_unreadable and not self.rejects:
-                raise self._error(spark, counts.n_unreadable)
-            return Counted(counts, _types_in(whole[4:], types))
-        pieces = [text_streams.FILE, text_streams.BLOCK]
-        found = rows.groupBy(*pieces).agg(sf.min(text_streams.NUMBER), sf.count(sf.lit(1)), *wanted).orderBy(*pieces).collect()
-        return Counted(
-            functools.reduce(operator.add, [Counts(*piece[4:8]) for piece in found], Counts()),
-            [name for piece in found for name in _types_in(piece[8:], types)],
-            _pieces(found, files.first_line),
-        )
+    def count(self, spark: SparkSession) -> Counts:
+        """Counts the rows in a job of their own."""
+        flags = [self.is_bad().alias(BAD), wrong_time(self.times).alias(WRONG)]
+        (row,) = self.rows(spark).select(*flags).agg(*_counts()).collect()
+        return counts_in(row.asDict())
 
-    def _types(self, type_column: str | None, types: Sequence[str]) -> list[Column]:
-        if type_column is None:
+    def pieces(self, spark: SparkSession) -> Pieces:
+        """Finds the pieces of text files that have rejected rows, and where their lines begin. Reads the files again."""
+        files = self.read.files
+        if files is None:
+            return {}
+        of = [text_streams.FILE, text_streams.BLOCK]
+        is_rejected = ~sf.col(text_streams.BLANK) & (self.is_bad() | is_wrong(self.times))
+        rows = self.rows(spark, numbered=True).select(*of, text_streams.NUMBER, is_rejected.alias(BAD))
+        counts = [sf.min(text_streams.NUMBER), sf.count(sf.lit(1)), sf.count_if(BAD)]
+        return _pieces(rows.groupBy(*of).agg(*counts).orderBy(*of).collect(), files.first_line)
+
+    def _types(self, types: Types | None) -> list[Column]:
+        if types is None:
             return []
         # Bounded in memory, whatever the column holds; only the types that are read are counted exactly.
-        column = self.column(type_column)
+        column = self.column(types.column)
         frequent = sf.call_function("approx_top_k", column, sf.lit(N_TYPES), sf.lit(MOST_TYPES))
-        return [frequent, *[sf.count_if(column == name) for name in types]]
+        return [frequent.alias(FREQUENT), *[sf.count_if(column == name).alias(f"type {i}") for i, name in enumerate(types.names)]]
 
-    def _error(self, spark: SparkSession, n_bad: int) -> DataError:
+    def error(self, spark: SparkSession, n_bad: int) -> DataError:
         """Keuka's own reader says which row of which file it was, if it can read so far; Spark says of which file."""
         opened, files = self.read.opened, self.read.files
         try:
@@ -344,20 +338,31 @@ class Source:
         return sf.make_valid_utf8(value) if pa.types.is_string(there) or pa.types.is_large_string(there) else value
 
 
-def _types_in(counted: Sequence[Any], types: Sequence[str]) -> list[str]:
-    """The most frequent types, and those of `types` that were counted; nothing if no types were asked for."""
-    if not counted:
-        return []
-    return [*[item.item for item in counted[0] or ()], *[name for name, n in zip(types, counted[1:], strict=True) if n]]
+def _counts() -> list[Column]:
+    """What is counted of rows with the columns BAD and WRONG."""
+    event, wrong = ~sf.col(BAD), sf.col(WRONG)
+    counts = [sf.count(sf.lit(1)), sf.count_if(event & (wrong == NO_TIME)), sf.count_if(event & (wrong == REVERSED)), sf.count_if(BAD)]
+    return [count.alias(name) for count, name in zip(counts, COUNTED, strict=True)]
 
 
-def _pieces(found: Sequence[Any], first_line: int) -> Pieces:
+def counts_in(observed: Mapping[str, Any]) -> Counts:
+    """The counts of rows that Spark observed; zeros if it read none."""
+    return Counts(*[observed.get(name) or 0 for name in COUNTED])
+
+
+def types_in(observed: Mapping[str, Any], types: Types) -> list[str]:
+    """The most frequent types that Spark observed, and those that are asked for and occur."""
+    names = [name for i, name in enumerate(types.names) if observed.get(f"type {i}")]
+    return [*[item.item for item in observed.get(FREQUENT) or ()], *names]
+
+
+def _pieces(rows: Sequence[Any], first_line: int) -> Pieces:
     pieces = {}
     lines: dict[str, int] = {}
-    for file, block, first_row, n_lines, *counts in found:
+    for file, block, first_row, n_lines, n_rejected in rows:
         line = lines.setdefault(file, first_line)
         lines[file] += n_lines
-        if Counts(*counts[:4]).n_rejected:
+        if n_rejected:
             pieces[file, block] = line - first_row
     return pieces
 

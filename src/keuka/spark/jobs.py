@@ -123,7 +123,7 @@ def results(
     going = {name for name, frame in frames.items() if is_streaming(frame.data, ask)}
     if idle_after is not None and not going:
         raise data_error("K515", "`idle_after=` is for streams that go on, and none of these does", "leave it out")
-    n_shards = shards or _parallelism(spark)
+    n_shards = shards or parallelism(spark)
     read = {source.name for source in prepared.tables.sources}
     axis = common_axis([stream for stream in prepared.opened if stream.name in read])
     parts = divide_endless(prepared.plan) if going & read else divide(prepared.plan, axis=axis, n_workers=n_shards)
@@ -181,7 +181,7 @@ def _made(data: DataFrame, output: Output, axis: TimeAxis) -> Frame:
     return Frame(data, pa.schema(zip(names, output.schema.types, strict=True)), header, unit_of(axis))
 
 
-def _parallelism(spark: SparkSession) -> int:
+def parallelism(spark: SparkSession) -> int:
     """How many tasks Spark would run at once; over Connect only the number of partitions of a shuffle is known."""
     if not is_connect(spark):
         return int(spark.sparkContext.defaultParallelism)

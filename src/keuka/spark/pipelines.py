@@ -8,41 +8,56 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-import math
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import functions as sf
 
 from keuka.diagnostics import Diagnostic, render
-from keuka.errors import KeukaError
-from keuka.events.rejection import Rejections, refused, rejected_schema
+from keuka.errors import DataError, KeukaError
+from keuka.events.rejection import Counts, Rejections, refused, rejected_schema
 from keuka.events.types_seen import TypesSeen
 from keuka.pipelines.checking import Bound, as_error, described, empty_tables, outputs_of, staged_path
 from keuka.pipelines.pipeline import Pipeline
 from keuka.pipelines.staging import Staging, staging
-from keuka.pipelines.values import CONSOLE, LATE, METRICS, N_SHOWN, REJECTED, Batch, Progress, Report, Sink, SparkSettings, metrics_table
+from keuka.pipelines.values import (
+    CONSOLE,
+    LATE,
+    METRICS,
+    N_SHOWN,
+    REJECTED,
+    Batch,
+    Progress,
+    Report,
+    Sink,
+    SparkSettings,
+    Steps,
+    metrics_table,
+)
 from keuka.query import prepare
 from keuka.schema import RESULT
 from keuka.spark import streaming_pipelines
+from keuka.spark.analysis import estimate_bytes
 from keuka.spark.failures import Py4JError, explained
-from keuka.spark.inputs import Counted, Read, Source, doubts, read, source
-from keuka.spark.jobs import results
+from keuka.spark.inputs import Read, Source, Types, counts_in, doubts, read, source, types_in
+from keuka.spark.jobs import Results, parallelism, results
 from keuka.spark.probe import is_local
 from keuka.spark.schemas import arrow_schema, spark_schema
 from keuka.spark.session import open_session
 from keuka.spark.sinks import as_text
+from keuka.spark.worker import OF
 
 log = logging.getLogger("keuka")
 
 POLLED_SECONDS = 0.2
 # With Spark's default of 200 partitions, which are not joined once results are kept, the example of `keuka new` took 2,000 tasks and 45 s
-# in a warm session; with one for so many rows it took 16 tasks and 9 s.
-SHARD_ROWS = 250_000
+# in a warm session; with one it took 16 tasks and 9 s. So rows are divided only from SMALL_BYTES on, and finely only from SHARD_BYTES on.
+SMALL_BYTES, SHARD_BYTES = 2**20, 2**24
 
 
 def run(
@@ -54,8 +69,9 @@ def run(
     on_batch: Callable[[Batch], None] | None,
 ) -> Report:
     """Reads, matches and writes; the session ends with the run if it began with it."""
-    began = time.perf_counter()
+    steps = Steps()
     with _session(pipeline.spark, master) as spark, _reporting(spark, on_progress):
+        steps.end("start")
         here = here and is_local(spark)  # a session that was there before may have its workers elsewhere
         found: list[Diagnostic] = []
         streams = _read(spark, bound, here, found, pipeline.is_streaming)
@@ -65,8 +81,8 @@ def run(
             raise as_error(found)
         sources = _sources(bound, streams)
         if pipeline.is_streaming:
-            return streaming_pipelines.run(spark, pipeline.spark, bound, sources, here, began, on_batch)
-        return _run(spark, pipeline.spark, bound, sources, here, began)
+            return streaming_pipelines.run(spark, pipeline.spark, bound, sources, here, steps, on_batch)
+        return _run(spark, pipeline.spark, bound, sources, here, steps)
 
 
 def columns_on_spark(bound: Bound, settings: SparkSettings, here: bool, found: list[Diagnostic]) -> dict[str, pa.Schema | None]:
@@ -109,67 +125,103 @@ def _schemas(streams: Mapping[str, Read]) -> dict[str, pa.Schema]:
 # -- running ---------------------------------------------------------------------------------------------------------------
 
 
-def _run(spark: SparkSession, settings: SparkSettings, bound: Bound, sources: Mapping[str, Source], here: bool, began: float) -> Report:
-    with explained("read the streams"):
-        kept = bound.has_sink(REJECTED)
-        counted = {name: each.count(spark, kept, bound.type_column, bound.query.inputs) for name, each in sources.items()}
-    counts = {name: each.counts for name, each in counted.items()}
-    if error := refused({name: each for name, each in counts.items() if not sources[name].rejects}):
-        raise error
-    streams = {name: described(bound.streams[name], each.accepted(spark, counts[name])) for name, each in sources.items()}
+def _run(spark: SparkSession, settings: SparkSettings, bound: Bound, sources: Mapping[str, Source], here: bool, steps: Steps) -> Report:
+    """One job reads the streams, matches and counts; what it found is kept, and each sink is a job of its own over that."""
+    counting = {name: Observation(f"rows of {name}") for name in sources}
+    types = None if bound.type_column is None else Types(bound.type_column, tuple(bound.query.inputs))
+    events = {name: each.events(spark, counting[name], each.readable, types) for name, each in sources.items()}
+    streams = {name: described(bound.streams[name], frame) for name, frame in events.items()}
     options: dict[str, Any] = {"type_column": bound.type_column, "params": bound.params}
-    shards = settings.shards or max(1, math.ceil(sum([n.n_read for n in counts.values()]) / SHARD_ROWS))
     with explained("plan the queries"):
-        found = results(bound.query, streams, outputs=bound.outputs, shards=shards, limits=bound.limits, **options)
-    rejected = {name: n.n_rejected for name, n in counts.items()}
-    found.frame.persist()
+        shards = settings.shards or _choose_shards(spark, list(events.values()))
+        planned = results(bound.query, streams, outputs=bound.outputs, shards=shards, limits=bound.limits, **options)
+    steps.end("plan")
+    finding = Observation("matches")
+    kept = planned.frame.observe(finding, *_count_matches(planned)).persist()
     try:
-        with explained("run the queries"):
-            matches = {name: found.output(name).count() for name in bound.outputs}
-        _warn_of_types(found.types, counted)
-        frames = {name: found.output(name) for name in bound.outputs} | _side_outputs(spark, bound, sources, counted)
+        try:
+            with explained("run the queries"):
+                kept.write.format("noop").mode("overwrite").save()
+                observed = {name: observation.get for name, observation in counting.items()}
+                matches = {name: finding.get[str(i)] for i, name in enumerate(bound.outputs)}
+        except DataError as error:
+            raise _refusal(spark, sources, error) from None
+        counts = {name: counts_in(row) for name, row in observed.items()}
+        if planned.types is not None and types is not None:
+            _warn_of_types(planned.types, {name: (counts[name].n_read, types_in(row, types)) for name, row in observed.items()})
+        steps.end("match")
+        found = replace(planned, frame=kept)
+        frames = {name: found.output(name) for name in bound.outputs} | _side_outputs(spark, bound, sources, counts)
+        read, rejected = {name: n.n_read for name, n in counts.items()}, {name: n.n_rejected for name, n in counts.items()}
         n_rows = matches | {REJECTED: sum(rejected.values()), LATE: 0}
         shown: dict[str, tuple[pa.Table, int]] = {}
-        read = {name: n.n_read for name, n in counts.items()}
-        seconds = time.perf_counter() - began
         with staging([sink for sink in bound.sinks if sink.format != CONSOLE]) as staged:
             # What Spark commits by itself comes late, because it cannot be taken back.
             # Metrics last, because they tell how long the rest took.
             for sink in sorted(bound.sinks, key=lambda sink: (sink.of == METRICS, staged_path(sink, here) is None)):
                 assert sink.of is not None  # filled in with the outputs
-                seconds = time.perf_counter() - began
                 if sink.of == METRICS:
-                    table = metrics_table(read, rejected, matches, seconds)
+                    table = metrics_table(read, rejected, matches, steps.total)
                     frames[METRICS], n_rows[METRICS] = spark.createDataFrame(table), table.num_rows
                 with explained(f"write the sink of `{sink.of}`"):
                     if sink.format == CONSOLE:
                         shown[sink.of] = _first_rows(frames[sink.of]), n_rows[sink.of]
                     else:
                         _write(frames[sink.of], sink, here, staged)
+                steps.end(f"{sink.of} to {'the console' if sink.format == CONSOLE else sink.format}")
+        steps.end("publish")
     finally:
         with contextlib.suppress(PySparkException, Py4JError):  # after an interrupt Spark may be gone
-            found.frame.unpersist()
+            kept.unpersist()
     if not bound.has_sink(REJECTED):
         rejections = Rejections()
         rejections.counts = counts
         rejections.warn()
-    return Report(read, rejected, matches, seconds, shown)
+    return Report(read, rejected, matches, steps.seconds, shown)
 
 
-def _warn_of_types(seen: TypesSeen | None, counted: Mapping[str, Counted]) -> None:
-    for name, each in counted.items():
-        if seen is not None:
-            seen.n_rows += each.counts.n_read
-            seen.add(each.types)
-            for warning in seen.warnings(name):
-                log.warning("%s", render(warning))
+def _choose_shards(spark: SparkSession, frames: Sequence[DataFrame]) -> int:
+    """As many as rows of this size need; as many as Spark runs at once where it does not know the size."""
+    n_at_once = parallelism(spark)
+    sizes = [estimate_bytes(frame) for frame in frames]
+    n_bytes = sum([size for size in sizes if size is not None])
+    return n_at_once if None in sizes else max(1, min(n_at_once, n_bytes // SMALL_BYTES), n_bytes // SHARD_BYTES)
 
 
-def _side_outputs(spark: SparkSession, bound: Bound, sources: Mapping[str, Source], counted: Mapping[str, Counted]) -> dict[str, DataFrame]:
+def _count_matches(found: Results) -> list[Column]:
+    """The number of matches of each output, named by its place."""
+    counts = [sf.count(sf.lit(1)) if output.tag is None else sf.count_if(sf.col(OF) == output.tag) for output in found.outputs.values()]
+    return [count.alias(str(i)) for i, count in enumerate(counts)]
+
+
+def _refusal(spark: SparkSession, sources: Mapping[str, Source], error: DataError) -> DataError:
+    """What is said of rows that are no events: the job ends at the first of them, and another one counts them all."""
+    if error.code not in ("K502", "K503", "K509"):
+        return error
+    counts = {}
+    with explained("read the streams"):
+        for name, each in sources.items():
+            counts[name] = Counts() if each.rejects else each.count(spark)
+            if counts[name].n_unreadable:
+                return each.error(spark, counts[name].n_unreadable)
+    return refused(counts) or error
+
+
+def _warn_of_types(seen: TypesSeen, streams: Mapping[str, tuple[int, Sequence[str]]]) -> None:
+    for name, (n_rows, types) in streams.items():
+        seen.n_rows += n_rows
+        seen.add(types)
+        for warning in seen.warnings(name):
+            log.warning("%s", render(warning))
+
+
+def _side_outputs(spark: SparkSession, bound: Bound, sources: Mapping[str, Source], counts: Mapping[str, Counts]) -> dict[str, DataFrame]:
+    """Rows that became no matches. Streams are read again only where they have such rows and somebody wants them."""
     schema = rejected_schema([each.rejected_columns for each in sources.values()])
     nothing = spark.createDataFrame([], spark_schema(schema))
-    wanted = sources if bound.has_sink(REJECTED) else {}
-    rejected = [each.rejected(spark, schema, counted[name].pieces) for name, each in wanted.items()]
+    wanted = [each for name, each in sources.items() if counts[name].n_rejected] if bound.has_sink(REJECTED) else []
+    with explained("read the rejected rows"):
+        rejected = [each.rejected(spark, schema, each.pieces(spark)) for each in wanted]
     return {REJECTED: functools.reduce(DataFrame.union, rejected, nothing), LATE: nothing}
 
 

@@ -27,7 +27,12 @@ QUERY_SETTINGS = {
 # These can be set only where the session brings a JVM of its own, not over Spark Connect.
 PROCESS_SETTINGS = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 # What Java says of the modules that Spark asks for, and Spark's Python of each start of a stateful function.
-NOISE = (b"WARNING: Using incubator modules", b"Starting Streaming TransformWithState", b"Streaming TransformWithState")
+NOISE = (
+    b"WARNING: Using incubator modules",
+    b"Warning: Java versions > Java 11",  # of the library that counts frequent types
+    b"Starting Streaming TransformWithState",
+    b"Streaming TransformWithState",
+)
 LOGGING = Path(__file__).with_name("quiet.properties")
 
 

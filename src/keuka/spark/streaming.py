@@ -184,6 +184,7 @@ def _packed(frame: Frame, matters: Column | None, read: Sequence[int], shard: Co
     if matters is None:
         matters = sf.lit(True)
     else:
+        matters = sf.coalesce(matters, sf.lit(False))  # as a filter takes what is unknown
         columns = [column if i in times else sf.when(matters, column).alias(f"c{i}") for i, column in zip(read, columns, strict=True)]
     now = sf.unix_micros(sf.current_timestamp())
     rows = positioned(frame).select(shard.cast("int").alias(SHARD), now.alias(NOW), matters.alias(MATTERS), *columns)

@@ -11,7 +11,6 @@ import contextlib
 import functools
 import logging
 import shutil
-import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -45,10 +44,11 @@ from keuka.pipelines.values import (
     RunSettings,
     Sink,
     SparkSettings,
+    Steps,
 )
 from keuka.schema import RESULT, TimeAxis
 from keuka.spark.failures import Py4JError, explained
-from keuka.spark.inputs import Source
+from keuka.spark.inputs import Source, counts_in
 from keuka.spark.jobs import Results, results
 from keuka.spark.schemas import arrow_schema, spark_schema, spark_type
 from keuka.spark.session import is_connect
@@ -62,6 +62,7 @@ log = logging.getLogger("keuka")
 
 POLLED_SECONDS = 0.2
 BATCH = "batch"
+FILE_ROWS = 500_000  # of a micro-batch in one file
 ROWS_TOLD = f"{OBSERVED}_rows"  # observed: rows by output
 TOO_LATE = "later than its stream's lateness allows"
 # By name: where the rows of an output are among those that a micro-batch tells, and as what columns they are written, if as others.
@@ -76,7 +77,7 @@ def run(
     bound: Bound,
     sources: Mapping[str, Source],
     here: bool,
-    began: float,
+    steps: Steps,
     on_batch: Callable[[Batch], None] | None,
 ) -> Report:
     """Runs micro-batches until the streams end, which they do with the trigger `available_now` alone, or until somebody interrupts."""
@@ -88,6 +89,7 @@ def run(
         targets = [target for sink in bound.sinks if (target := _target(spark, sink, here, checkpoint.id)) is not None]
         with explained("plan the queries"):
             found, frame, outputs = _tell(spark, settings, bound, sources, checkpoint.path)
+        steps.end("plan")
         shown: dict[str, tuple[pa.Table, int]] = {}
         totals = _Totals(bound, sources, found.axis, shown, on_batch)
         writer = frame.writeStream.foreachBatch(_writing(outputs, targets, bound, shown))
@@ -100,7 +102,8 @@ def run(
                 # What is there is known only when it was read, so the streams end in a micro-batch of their own.
                 checkpoint.write(FLUSH)
                 _follow(writer, totals)
-    return totals.report(time.perf_counter() - began)
+    steps.end("match")
+    return totals.report(steps)
 
 
 def _triggered(writer: Any, settings: RunSettings) -> Any:
@@ -260,13 +263,14 @@ def _writing(
 
 
 def _rows(kept: DataFrame, outputs: Sequence[tuple[Output, Sequence[Column] | None]], n_rows: Mapping[int, int]) -> DataFrame | None:
-    """The rows of a micro-batch for a sink; None if there are none."""
-    frames = []
+    """The rows of a micro-batch for a sink, in few files; None if there are none."""
+    frames, n_all = [], 0
     for output, columns in outputs:
-        if n_rows.get(output.number):
+        if n_here := n_rows.get(output.number, 0):
             rows = rows_of(kept, output)
             frames.append(rows if columns is None else rows.select(*columns))
-    return functools.reduce(DataFrame.union, frames) if frames else None
+            n_all += n_here
+    return functools.reduce(DataFrame.union, frames).coalesce(1 + n_all // FILE_ROWS) if frames else None
 
 
 def _metrics(spark: SparkSession, outputs: Outputs, n_rows: Mapping[int, int], seconds: float | None) -> DataFrame:
@@ -291,8 +295,9 @@ def _tell(
     spark: SparkSession, settings: SparkSettings, bound: Bound, sources: Mapping[str, Source], control: str
 ) -> tuple[Results, DataFrame, dict[str, list[tuple[Output, Sequence[Column] | None]]]]:
     """Matches, late rows, rejected rows and numbers as the rows of one DataFrame, and where the rows of each output are in it."""
+    is_whole = bound.has_sink(LATE)  # late rows are written with all their columns
     streams = {
-        name: described(bound.streams[name], source.arriving(spark, _observed(name), bound.has_sink(LATE)))
+        name: described(bound.streams[name], source.events(spark, _observed(name), source.readable if is_whole else source.columns))
         for name, source in sources.items()
     }
     found = results(
@@ -363,13 +368,13 @@ class _Totals:
     def _add(self, progress: Any) -> None:
         told = {name: row.asDict() for name, row in progress.observedMetrics.items()}
         numbers = [part for name, part in told.items() if name == OBSERVED or name.removeprefix(f"{OBSERVED}_").isdigit()]
-        by_stream = {name: told.get(_observed(name), {}) for name in self.sources}
+        counts = {name: counts_in(told.get(_observed(name), {})) for name in self.sources}
         matches = told.get(ROWS_TOLD, {})
         times = [part["time"] for part in numbers if part["time"] is not None]
         batch = Batch(
             number=progress.batchId,
-            read={name: part.get("read") or 0 for name, part in by_stream.items()},
-            rejected={name: part.get("rejected") or 0 for name, part in by_stream.items()},
+            read={name: n.n_read for name, n in counts.items()},
+            rejected={name: n.n_rejected for name, n in counts.items()},
             late=sum([part["late"] or 0 for part in numbers]),
             matches={name: matches.get(str(i)) or 0 for i, name in enumerate(self.bound.outputs)},
             seconds=progress.durationMs.get("triggerExecution", 0) / 1000,
@@ -391,6 +396,6 @@ class _Totals:
     def _time(self, tick: int) -> Any:
         return time_of(tick, self.axis) if self.axis is not None and BEGINNING < tick < INFINITE - 1 else None
 
-    def report(self, seconds: float) -> Report:
+    def report(self, steps: Steps) -> Report:
         read, rejected = ({name: of[name] for name in self.sources} for of in (self.read, self.rejected))
-        return Report(read, rejected, {name: self.matches[name] for name in self.bound.outputs}, seconds, {})
+        return Report(read, rejected, {name: self.matches[name] for name in self.bound.outputs}, steps.seconds, {})

@@ -238,10 +238,16 @@ class TextFiles:
         for name in columns:
             i = self.schema.get_field_index(name)
             before, after = reason_parts(name, self.schema.field(i).type)
-            shown = sf.concat(sf.lit(before), sf.col(f"o{i}"), sf.lit(after))
+            shown = sf.concat(sf.lit(before), self._text(i), sf.lit(after))
             reasons += [sf.when(sf.col(f"o{i}").contains(REPLACED), f"`{name}` is not UTF-8")] if self.format == "csv" else []
             reasons.append(sf.when(sf.col(f"g{i}") & sf.col(f"c{i}").isNull(), shown))
         return sf.coalesce(*reasons)
+
+    def _text(self, i: int) -> Column:
+        """The text behind a value. For that of a row of JSON its line is parsed again."""
+        if self.format == "csv" or i >= self.n_fields:
+            return sf.col(f"o{i}")
+        return self._parse(sf.col(RAW), [i], lambda _: StringType()).getField(self.schema.names[i])
 
 
 # -- files that only Spark can read
