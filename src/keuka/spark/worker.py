@@ -18,15 +18,19 @@ import pyarrow.compute as pc
 
 from keuka.automaton.tables import Tables, from_bytes
 from keuka.errors import KeukaError
+from keuka.events.columns import bytes_of
 from keuka.events.sources import OpenStream, Stream, open_stream
 from keuka.run.embedded import run
 from keuka.run.limits import Limits, default_memory
 from keuka.schema import RESULT, Header, TimeAxis
+from keuka.spark.sorted_runs import SortedRuns
 
 OF = "_of"  # which stream or which output a row is of
 SHARD = "_shard"  # for which shard it is
 
 MOST_TICKS = 2**61  # times further away are in the last slice
+# A worker holds rows of a partition up to this size. Then it takes twice as much for sorting them.
+HELD_BYTES = 128 * 2**20
 
 
 @dataclass(frozen=True)
@@ -113,15 +117,8 @@ def _loaded(task: bytes) -> tuple[Task, Tables]:
 def run_partition(task_: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The results of the rows of a partition. Slices of time of several shards may have come to one."""
     task, tables = _loaded(task_)
-    filled = [batch for batch in batches if batch.num_rows]
-    if not filled:
-        return
-    rows = pa.Table.from_batches(filled)
-    shards = [None] if task.slices is None else pc.unique(rows[SHARD]).to_pylist()
     try:
-        for shard in shards:
-            mine = rows if shard is None else rows.filter(pc.equal(rows[SHARD], shard))
-            opened = [_opened(input_, i, mine, len(task.inputs)) for i, input_ in enumerate(task.inputs)]
+        for shard, opened in _streams(task, batches):
             for found in run(tables, opened, axis=task.axis, limits=limits_of_task(task.limits, task.n_tasks)):
                 result = found.rows if task.slices is None or shard is None else own(found.rows, task.slices, shard)
                 if result.num_rows:
@@ -131,6 +128,46 @@ def run_partition(task_: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[p
         raise type(error)(*[replace(d, help=(*d.help, note)) if d.label else d for d in error.diagnostics]) from None
 
 
+def _streams(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int | None, list[OpenStream]]]:
+    """The streams of each shard. Their rows are held if they are few; if they are many, each stream is sorted on disk."""
+    held: list[pa.RecordBatch] = []
+    n_bytes = 0
+    runs: dict[int | None, list[SortedRuns]] = {}
+    for batch in batches:
+        if batch.num_rows:
+            held.append(batch)
+            n_bytes += bytes_of(batch)
+        if n_bytes > HELD_BYTES:
+            _add(task, held, runs)
+            held, n_bytes = [], 0
+    if not runs:
+        for shard, tables in _divided(task, held):
+            yield shard, [_opened(input_, table) for input_, table in zip(task.inputs, tables, strict=True)]
+        return
+    _add(task, held, runs)
+    for shard, streams in runs.items():
+        readers = [pa.RecordBatchReader.from_batches(i.schema, r.read()) for i, r in zip(task.inputs, streams, strict=True)]
+        yield shard, [_opened(input_, reader) for input_, reader in zip(task.inputs, readers, strict=True)]
+
+
+def _add(task: Task, held: list[pa.RecordBatch], runs: dict[int | None, list[SortedRuns]]) -> None:
+    for shard, tables in _divided(task, held):
+        if shard not in runs:
+            runs[shard] = [SortedRuns(_opened(input_, input_.schema.empty_table())) for input_ in task.inputs]
+        for stream, table in zip(runs[shard], tables, strict=True):
+            stream.add(table)
+
+
+def _divided(task: Task, held: Sequence[pa.RecordBatch]) -> Iterator[tuple[int | None, list[pa.Table]]]:
+    """The rows of each shard, by input."""
+    if not held:
+        return
+    rows = pa.Table.from_batches(held)
+    for shard in [None] if task.slices is None else pc.unique(rows[SHARD]).to_pylist():
+        mine = rows if shard is None else rows.filter(pc.equal(rows[SHARD], shard))
+        yield shard, [_rows_of(input_, i, mine, len(task.inputs)) for i, input_ in enumerate(task.inputs)]
+
+
 def limits_of_task(limits: Limits, n_tasks: int | None) -> Limits:
     """What a task may take: what was said, or its share of what the machine has. `n_tasks`: how many run at once, None if nobody knows."""
     if limits.memory is not None:
@@ -138,11 +175,14 @@ def limits_of_task(limits: Limits, n_tasks: int | None) -> Limits:
     return replace(limits, memory=max(1, default_memory() // (n_tasks or len(os.sched_getaffinity(0)))))
 
 
-def _opened(input_: Input, index: int, rows: pa.Table, n_inputs: int) -> OpenStream:
+def _rows_of(input_: Input, index: int, rows: pa.Table, n_inputs: int) -> pa.Table:
     mine = rows if n_inputs == 1 else rows.filter(pc.equal(rows[OF], index))
     columns = [mine.column(slot).cast(field.type) for slot, field in zip(input_.slots, input_.schema, strict=True)]
-    table = pa.Table.from_arrays(columns, schema=input_.schema)
-    return open_stream(input_.name, Stream(table, time=input_.header.time, id=input_.header.id, unit=input_.unit))
+    return pa.Table.from_arrays(columns, schema=input_.schema)
+
+
+def _opened(input_: Input, rows: pa.Table | pa.RecordBatchReader) -> OpenStream:
+    return open_stream(input_.name, Stream(rows, time=input_.header.time, id=input_.header.id, unit=input_.unit))
 
 
 def own(rows: pa.RecordBatch, slices: Slices, shard: int) -> pa.RecordBatch:
