@@ -31,7 +31,7 @@ import keuka
 from keuka.spark.streaming import STREAMING_SETTINGS
 from measure import OUT, Row
 from run import line
-from run_spark import session
+from run_spark import session, workers
 from workloads import w1, w2, waiting
 
 FOLDER = OUT / "streaming"
@@ -178,10 +178,9 @@ def n_bytes_in(folder: Path, known: dict[Path, int]) -> int:
 
 def kill_workers() -> None:
     """End Spark's Python, and with it all that it remembers."""
-    for folder in Path("/proc").glob("[0-9]*"):
+    for worker in workers():
         with contextlib.suppress(OSError):
-            if b"pyspark.daemon" in (folder / "cmdline").read_bytes() and os.getsid(int(folder.name)) == os.getsid(0):
-                os.kill(int(folder.name), signal.SIGKILL)
+            os.kill(int(worker.name), signal.SIGKILL)
 
 
 # -- experiments -----------------------------------------------------------------------------------------------------------
@@ -320,10 +319,9 @@ def soak(spark: SparkSession) -> Iterator[Row]:
 def worker_bytes() -> int:
     """What the Python workers of this session hold together."""
     n_bytes = 0
-    for folder in Path("/proc").glob("[0-9]*"):
+    for worker in workers():
         with contextlib.suppress(OSError):
-            if b"pyspark.daemon" in (folder / "cmdline").read_bytes() and os.getsid(int(folder.name)) == os.getsid(0):
-                n_bytes += int((folder / "statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+            n_bytes += int((worker / "statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
     return n_bytes
 
 
