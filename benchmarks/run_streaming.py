@@ -35,7 +35,7 @@ from run_spark import session, workers
 from workloads import w1, w2, waiting
 
 FOLDER = OUT / "streaming"
-N_SHARDS = 4
+N_SHARDS = 2  # one for each core
 BATCH_ROWS = 1_000_000
 N_BATCHES, N_WARM_UP = 10, 3
 LATENCY_SECONDS = 60

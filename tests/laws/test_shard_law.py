@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
@@ -26,8 +26,9 @@ from keuka.plan.division import ByKey, Part, divide_endless
 from keuka.plan.planner import output_names, plan
 from keuka.run.limits import Limits
 from keuka.schema import Header, TimeAxis
-from keuka.spark import shards
-from keuka.spark.shards import METRICS, Arrived, ShardTask, Store, advance, pack
+from keuka.spark import shard_state
+from keuka.spark.shard_state import Store, advance
+from keuka.spark.shards import METRICS, Arrived, ShardTask, pack
 from keuka.spark.worker import Input, Output
 
 from .outcomes import Bag, Outcome, bag_without_contributors, by_reference, check, without_contributors
@@ -38,19 +39,10 @@ AXIS = TimeAxis(None, pa.int64())
 
 
 @dataclass
-class Cell:
-    """A state variable of Spark's with one value, with a list, or with values by key: as much of it as a shard uses."""
+class Values:
+    """Spark's map of names to bytes: as much of it as a shard uses."""
 
-    value: Any = None
     entries: dict[Any, Any] = field(default_factory=dict)
-
-    def get(self) -> Any:
-        return self.value
-
-    def update(self, value: Any) -> None:
-        self.value = value
-
-    put = update
 
     def getValue(self, key: Any) -> Any:  # noqa: N802  Spark's name, as the next two
         return self.entries.get(key)
@@ -68,17 +60,20 @@ class Chances:
 
     cuts: Mapping[str, list[int]]  # by stream: how many rows there are before each further batch
     delays: list[int]
-    fails: list[bool]
-    forgets: list[bool]
+    fails: list[str]  # by attempt: where it fails, or ""
+    workers: list[int]  # by attempt: the number of the worker that Spark calls, or FORGETFUL
     n_shards: int
 
+
+N_WORKERS = 2
+FORGETFUL = N_WORKERS  # a worker that has just been started
 
 CHANCES = st.builds(
     Chances,
     cuts=st.fixed_dictionaries({stream: st.lists(st.integers(0, 25), max_size=6).map(sorted) for stream in SHAPES}),
     delays=st.lists(st.integers(0, 3), min_size=8, max_size=8),
-    fails=st.lists(st.booleans(), min_size=5, max_size=5),
-    forgets=st.lists(st.booleans(), min_size=7, max_size=7),
+    fails=st.lists(st.sampled_from(["", "", "early", "late"]), min_size=5, max_size=5),
+    workers=st.lists(st.integers(0, FORGETFUL), min_size=7, max_size=7),
     n_shards=st.integers(1, 4),
 )
 
@@ -100,6 +95,7 @@ class Cluster:
             outputs=tuple([Output(name, i, schema, ()) for i, (name, schema) in enumerate(schemas.items())]),
             late=(),
             axis=AXIS,
+            key=(),
             keys=tuple(range(self.n_shards)),
             idle_after=None,
             limits=Limits(),
@@ -107,7 +103,8 @@ class Cluster:
         )
         self.task = pickle.dumps(task)
         self.found: dict[str, list[pa.Table]] = {name: [schema.empty_table()] for name, schema in schemas.items()}
-        self.cells = [(Cell(), Cell(), Cell(), Cell(), Cell([])) for _ in range(self.n_shards)]
+        self.cells = [Values() for _ in range(self.n_shards)]
+        self.copies: list[dict[str, Any]] = [{} for _ in range(N_WORKERS)]
         self.n_calls = 0
 
     def take(self, batches: Mapping[str, pa.Table]) -> None:
@@ -122,8 +119,7 @@ class Cluster:
     def pack(self, name: str, rows: pa.Table) -> list[dict[str, Any]]:
         columns = self.part.division.columns.get(name, ()) if isinstance(self.part.division, ByKey) else ()
         keys = [hash_of(row) % self.n_shards for row in zip(*[rows[c].to_pylist() for c in columns], strict=True)] or [0] * rows.num_rows
-        before = [pa.array(keys, pa.int32()), pa.array([0] * rows.num_rows, pa.int64()), pa.array([True] * rows.num_rows)]
-        sent = pa.table([*before, *rows.columns], names=["_shard", "_now", "_matters", *[f"c{i}" for i in range(rows.num_columns)]])
+        sent = pa.table([pa.array(keys, pa.int32()), *rows.columns], names=["_shard", *[f"c{i}" for i in range(rows.num_columns)]])
         return [row for batch in pack(self.task, self.names.index(name), sent.to_batches()) for row in batch.to_pylist()]
 
     def end(self) -> None:
@@ -131,19 +127,28 @@ class Cluster:
             self.call(key, Arrived(0, {}, (), ("flush",)))
 
     def call(self, key: int, arrived: Arrived) -> None:
-        """An attempt, and if it fails at its end another one, over the state before it."""
+        """An attempt by some worker, and if it fails another one, over the state before it."""
         before = pickle.dumps(self.cells[key])
-        self.n_calls += 1
-        if self.chances.forgets[self.n_calls % 7]:
-            shards._copies.clear()
-        told = list(advance(self.task, Store(*self.cells[key]), arrived))
-        if self.chances.fails[self.n_calls % 5]:
+        fails = self.chances.fails[self.n_calls % 5]
+        if fails:
+            told = self.attempt(key, arrived)
+            next(told)
+            if fails == "late":
+                list(told)
+            told.close()
             self.cells[key] = pickle.loads(before)
-            told = list(advance(self.task, Store(*self.cells[key]), arrived))
+        told = list(self.attempt(key, arrived))
         names = list(self.found)
         for of, rows, _ in told:
             if of != METRICS:
                 self.found[names[of]].append(rows)
+
+    def attempt(self, key: int, arrived: Arrived) -> Generator[Any]:
+        self.n_calls += 1
+        worker = self.chances.workers[self.n_calls % 7]
+        copies = {} if worker == FORGETFUL else self.copies[worker]
+        with mock.patch.object(shard_state, "_copies", copies):
+            yield from advance(self.task, Store(self.cells[key]), arrived)
 
 
 def header(name: str) -> Header:
@@ -188,5 +193,5 @@ def micro_batches(streams: Rows, names: list[str], chances: Chances) -> list[dic
 @given(examples(), CHANCES)
 def test_shards_that_take_micro_batches_give_the_same(example: Example, chances: Chances):
     text, program, streams = example
-    with mock.patch.multiple(shards, LEAST_LOG=600, KEPT_ENTRIES=2):  # so that snapshots are taken and entries removed
+    with mock.patch.multiple(shard_state, LEAST_LOG=600, KEPT_ENTRIES=2):  # so that snapshots are taken and entries removed
         check(text.text, streams, without_contributors(by_reference(program, streams)), by_shards(program, streams, chances))

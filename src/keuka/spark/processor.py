@@ -8,8 +8,14 @@ from typing import Any
 
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from keuka.spark.shards import COMMAND, NOW, OF, ROWS, Arrived, Store, advance, tell
+from keuka.spark.shard_state import Store, advance
+from keuka.spark.shards import COMMAND, NOW, OF, ROWS, Arrived, tell
+
+# Spark's types: it would ask the JVM what a text with types means, in every task.
+NAME = StructType([StructField("name", StringType())])
+CONTENT = StructType([StructField("content", BinaryType())])
 
 
 class ShardProcessor(StatefulProcessor):
@@ -17,13 +23,7 @@ class ShardProcessor(StatefulProcessor):
         self._task = task
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self._store = Store(
-            handle.getValueState("plan", "tables BINARY, description STRING"),
-            handle.getValueState("head", "content BINARY"),
-            handle.getMapState("tokens", "number BIGINT", "token STRING"),
-            handle.getMapState("log", "number BIGINT", "entry BINARY"),
-            handle.getListState("snapshot", "piece BINARY"),
-        )
+        self._store = Store(handle.getMapState("shard", NAME, CONTENT))
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:  # noqa: N802, N803
         for told in advance(self._task, self._store, _arrived(rows)):

@@ -10,17 +10,15 @@ from __future__ import annotations
 import functools
 import json
 import pickle
-import time as clock
-import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from keuka.automaton.tables import Tables, from_bytes
-from keuka.errors import data_error
+from keuka.events.columns import bytes_of
 from keuka.events.frontiers import BEGINNING, INFINITE, row_indices
 from keuka.events.order import read_times
 from keuka.events.sources import OpenStream, Stream, open_stream
@@ -38,8 +36,7 @@ METRICS = -1  # instead of the number of an output
 NO_SHARD = -1  # of rows that were rejected before they came to one
 FLUSH = "flush"  # a command: the streams have ended
 
-PACKED_ROWS = 2**18  # rows are packed by so many
-PIECE_BYTES = 16 * 2**20  # of a snapshot
+PACKED_ROWS, PACKED_BYTES = 2**18, 2**26  # rows are packed by so many
 
 # A shard is told how far streams have come; no row makes another one late within a batch.
 ANY_LATENESS = 2**62
@@ -52,7 +49,7 @@ NUMBERS = (
 # Streams that were silent for too long and are no longer waited for, and the stream that others wait for.
 STREAMS = ("idle", "waits_for")
 
-PACKED = pa.schema([(SHARD, pa.int32()), (OF, pa.int32()), (NOW, pa.int64()), ("last", pa.int64()), (ROWS, pa.binary())])
+PACKED = pa.schema([(SHARD, pa.int32()), (OF, pa.int32()), ("last", pa.int64()), (ROWS, pa.binary())])
 TOLD = pa.schema(
     [
         *[(SHARD, pa.int32()), (OF, pa.int32()), (ROWS, pa.binary()), (N_ROWS, pa.int64())],
@@ -73,6 +70,7 @@ class ShardTask:
     outputs: tuple[Output, ...]
     late: tuple[Output, ...]  # the late rows of inputs; nobody wants those of an input that is not here
     axis: TimeAxis
+    key: tuple[tuple[str, tuple[str, ...]], ...]  # by stream: the columns that say to which shard a row goes
     keys: tuple[int, ...]  # of the shards
     idle_after: float | None  # seconds after which a stream that is silent is no longer waited for
     limits: Limits
@@ -80,7 +78,7 @@ class ShardTask:
 
 
 @functools.lru_cache(maxsize=16)
-def _loaded(task: bytes) -> ShardTask:
+def load_task(task: bytes) -> ShardTask:
     loaded: ShardTask = pickle.loads(task)
     return loaded
 
@@ -95,39 +93,45 @@ def _opened(input_: Input) -> OpenStream:
 
 def pack(task_: bytes, index: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The rows of a stream in a partition: one row for each shard, with the rows it needs and the last time of all."""
-    task = _loaded(task_)
+    task = load_task(task_)
     input_ = task.inputs[index]
     stream = _opened(input_)
     waiting: list[pa.RecordBatch] = []
+    n_rows = n_bytes = 0
     for batch in batches:
         if batch.num_rows:
             waiting.append(batch)
-        if sum([each.num_rows for each in waiting]) >= PACKED_ROWS:
+            n_rows, n_bytes = n_rows + batch.num_rows, n_bytes + bytes_of(batch)
+        if n_rows >= PACKED_ROWS or n_bytes >= PACKED_BYTES:
             yield _packed(task, index, stream, waiting)
-            waiting = []
+            waiting, n_rows, n_bytes = [], 0, 0
     if waiting:
         yield _packed(task, index, stream, waiting)
 
 
 def _packed(task: ShardTask, index: int, stream: OpenStream, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    rows = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
-    shards, now, matters = rows.column(0).to_numpy(), rows.column(1)[0].as_py(), rows.column(2)
+    sent = pa.Table.from_batches(batches).combine_chunks()
+    shards = sent[SHARD].to_numpy()
     schema = task.inputs[index].schema
-    arrays = [array.cast(column.type) for array, column in zip(rows.columns[3:], schema, strict=True)]
-    table = pa.RecordBatch.from_arrays(arrays, schema=schema)
-    last = int(read_times(stream, table, range(rows.num_rows))[1].max())
-    if matters.false_count:
-        table, shards = table.filter(matters), shards[matters.to_numpy(zero_copy_only=False)]
+    columns = sent.columns[sent.num_columns - len(schema) :]
+    table = pa.Table.from_arrays([column.cast(field.type) for column, field in zip(columns, schema, strict=True)], schema=schema)
+    last = int(read_times(stream, table, range(table.num_rows))[1].max())
+    if MATTERS in sent.column_names:
+        matters = sent[MATTERS]
+        table, shards = table.filter(matters), shards[matters.to_numpy()]
     if len(task.keys) > 1:
         # Small numbers are sorted by their digits, at a tenth of the cost.
         table = table.take(row_indices(np.argsort(shards.astype(np.uint16), kind="stable")))
     ends = np.cumsum(np.bincount(shards, minlength=len(task.keys))).tolist()
     pieces = [table.slice(begin, end - begin) for begin, end in zip([0, *ends], ends, strict=False)]
-    payloads = [write_table(pa.Table.from_batches([piece])) if piece.num_rows else None for piece in pieces]
-    same = [
-        pa.repeat(pa.scalar(value, field.type), len(pieces)) for value, field in zip((index, now, last), list(PACKED)[1:4], strict=True)
-    ]
-    return pa.RecordBatch.from_arrays([pa.array(task.keys, pa.int32()), *same, pa.array(payloads, pa.binary())], schema=PACKED)
+    payloads = [write_table(piece) if piece.num_rows else None for piece in pieces]
+    told = {
+        SHARD: pa.array(task.keys, pa.int32()),
+        OF: pa.repeat(pa.scalar(index, pa.int32()), len(pieces)),
+        "last": pa.repeat(pa.scalar(last, pa.int64()), len(pieces)),
+        ROWS: pa.array(payloads, pa.binary()),
+    }
+    return pa.RecordBatch.from_pydict(told, schema=PACKED)
 
 
 # -- one shard -------------------------------------------------------------------------------------------------------------
@@ -141,9 +145,11 @@ class Arrived:
     last: Mapping[int, int]  # by input: the largest end of all rows of the batch, whosoever they are
     rows: tuple[tuple[int, bytes], ...]  # by input
     commands: tuple[str, ...] = ()
+    idle_after: float | None = None  # seconds after which a silent stream was no longer waited for
 
     def to_bytes(self) -> bytes:
-        facts = {"now": self.now, "last": list(self.last.items()), "of": [of for of, _ in self.rows], "commands": self.commands}
+        facts = {"now": self.now, "last": list(self.last.items()), "of": [of for of, _ in self.rows]}
+        facts |= {"commands": self.commands, "idle_after": self.idle_after}
         sections = {f"rows/{i}": content for i, (_, content) in enumerate(self.rows)}
         return state_bytes.pack({"facts": json.dumps(facts).encode(), **sections})
 
@@ -152,7 +158,7 @@ class Arrived:
         sections = state_bytes.unpack(entry)
         facts = json.loads(sections["facts"])
         rows = [(of, sections[f"rows/{i}"]) for i, of in enumerate(facts["of"])]
-        return cls(facts["now"], dict(facts["last"]), tuple(rows), tuple(facts["commands"]))
+        return cls(facts["now"], dict(facts["last"]), tuple(rows), tuple(facts["commands"]), facts["idle_after"])
 
 
 class Shard:
@@ -161,7 +167,7 @@ class Shard:
     def __init__(self, task: ShardTask, tables: bytes) -> None:
         self.task = task
         self.now = 0
-        self.live = Live(lambda: self.now / 1e6, task.idle_after, keep_late=bool(task.late))
+        self.live = Live(lambda: self.now / 1e6, None, keep_late=bool(task.late))
         self.live.memory_limit = limits_of_task(task.limits, task.n_tasks).n_bytes
         for input_ in task.inputs:
             self.live.open(_opened(input_))
@@ -171,7 +177,11 @@ class Shard:
     def step(self, arrived: Arrived) -> Iterator[tuple[int, pa.Table]]:
         """The matches and the late rows of a batch, with the numbers of their outputs."""
         live, task = self.live, self.task
+        if not self.now:  # streams are silent from here on, until they bring rows
+            for stream in live.streams.values():
+                stream.heard = arrived.now / 1e6
         self.now = arrived.now
+        live.idle_after = arrived.idle_after
         for of, content in arrived.rows:
             name = task.inputs[of].name
             live.take(name, live.streams[name].intake.read(pa.ipc.open_stream(content).read_all()))
@@ -249,168 +259,6 @@ def _rule(task: ShardTask, tables: Tables) -> LoadedRule:
         published={},
         types={},
     )
-
-
-# -- its state in Spark's store --------------------------------------------------------------------------------------------
-
-LEAST_LOG = 1_000_000  # bytes of a log below which no snapshot is written
-LOGS_PER_SNAPSHOT = 2  # a log may be so many times as long as the last snapshot
-KEPT_ENTRIES = 16  # of a log stay behind a snapshot, for workers that saw the shard some batches ago
-
-
-@dataclass(frozen=True)
-class Head:
-    """Where a shard stands, as its state says."""
-
-    id: str  # of the shard in this checkpoint
-    number: int = 0  # of batches that it has seen
-    first: int = 1  # the number of the first one that is still in the log
-    snapshot: int = 0  # the number of the batch after which it was taken; 0 if there is none
-    snapshot_bytes: int = 0
-    log_bytes: int = 0  # since then
-
-    def to_bytes(self) -> bytes:
-        return json.dumps(asdict(self)).encode()
-
-    @classmethod
-    def from_bytes(cls, content: bytes) -> Head:
-        return cls(**json.loads(content))
-
-
-@dataclass
-class Copy:
-    """A shard as this process last saw it."""
-
-    shard: Shard
-    task: bytes
-    number: int
-    token: str
-
-
-# Workers serve many partitions, and go on with those they have seen. The oldest are forgotten first.
-_copies: dict[str, Copy] = {}
-
-
-def advance(task_: bytes, store: Store, arrived: Arrived) -> Iterator[tuple[int, pa.Table | None, dict[str, Any]]]:
-    """Lets a shard take a batch: what it found, and in the end its numbers.
-
-    A copy of the shard is taken up if the state says that it is not another attempt's. What it has missed stands in the log.
-    """
-    began = clock.perf_counter_ns()
-    task = _loaded(task_)
-    head = store.head()
-    copy = _copies.pop(head.id, None)
-    n_restored = 0
-    if copy is None or copy.task != task_ or store.token(copy.number) != copy.token:
-        copy = Copy(Shard(task, store.tables(task)), task_, 0, "")
-        if head.snapshot:
-            copy.shard.put(store.snapshot())
-            copy.number = head.snapshot
-        n_restored = 1
-    shard = copy.shard
-    for number in range(copy.number + 1, head.number + 1):
-        for _ in shard.step(Arrived.from_bytes(store.entry(number))):
-            pass
-    before = shard.numbers()
-    for of, table in shard.step(arrived):
-        yield of, table, {}
-    number, token = head.number + 1, store.new_token()
-    entry = arrived.to_bytes()
-    store.append(number, token, entry)
-    n_written = len(entry)
-    head = replace(head, number=number, log_bytes=head.log_bytes + len(entry))
-    if head.log_bytes > max(LEAST_LOG, LOGS_PER_SNAPSHOT * head.snapshot_bytes):
-        snapshot = shard.take()
-        n_written += len(snapshot)
-        store.put_snapshot(snapshot)
-        first = max(head.first, number - KEPT_ENTRIES)
-        for old in range(head.first, first):
-            store.remove(old)
-        head = replace(head, first=first, snapshot=number, snapshot_bytes=len(snapshot), log_bytes=0)
-    store.put_head(head)
-    _keep(head.id, Copy(shard, task_, number, token), task)
-    after = shard.numbers()
-    counted = {name: after[name] - before[name] for name in ("events", "late", "matches")}
-    held = {name: after[name] for name in ("waiting", "live_instances", "state_bytes")}
-    kernel_us = (clock.perf_counter_ns() - began) // 1000
-    n_received = sum([len(content) for _, content in arrived.rows])
-    spent = {"received_bytes": n_received, "written_bytes": n_written, "kernel_us": kernel_us, "restored": n_restored}
-    yield METRICS, None, {**counted, **held, **spent, **shard.streams(), "time": shard.time}
-
-
-def _keep(id: str, copy: Copy, task: ShardTask) -> None:
-    _copies[id] = copy
-    limit = limits_of_task(task.limits, task.n_tasks).n_bytes
-    held = {other: kept.shard.live.n_bytes for other, kept in _copies.items()}
-    while sum(held.values()) > limit and len(held) > 1:
-        oldest = next(iter(held))
-        del held[oldest], _copies[oldest]
-
-
-ANOTHER = {"meaning": "another meaning", "columns": "other columns", "shards": "another number of shards", "lateness": "another lateness"}
-
-
-def described(task: ShardTask) -> dict[str, Any]:
-    """What must stay as it is as long as a checkpoint is used. Tables may change: a later version may plan in another way."""
-    columns = [[i.name, [[f.name, str(f.type)] for f in i.schema], i.header.times, i.header.id, i.unit] for i in task.inputs]
-    meaning = {output.name: output.fingerprint.hex() for output in from_bytes(task.tables).outputs}
-    facts: dict[str, Any] = {"meaning": meaning, "columns": columns, "shards": len(task.keys), "lateness": task.lateness}
-    return dict(json.loads(json.dumps(facts)))  # as it comes out of a checkpoint
-
-
-class Store:
-    """The state of one shard in Spark's store: what it was made for, a head, a log of batches with the tokens of attempts, a snapshot."""
-
-    def __init__(self, plan: Any, head: Any, tokens: Any, log: Any, snapshot: Any) -> None:
-        self._plan, self._head, self._tokens, self._log, self._snapshot = plan, head, tokens, log, snapshot
-
-    def tables(self, task: ShardTask) -> bytes:
-        """Those that the checkpoint was made with. Another query, other columns and another number of shards are refused (K557)."""
-        own = described(task)
-        row = self._plan.get()
-        if row is None:
-            self._plan.update((task.tables, json.dumps(own)))
-            return task.tables
-        tables, text = row
-        theirs = json.loads(text)
-        differing = [what for what in own if own[what] != theirs.get(what)]
-        if differing:
-            problem = f"the checkpoint belongs to a streaming query with {' and '.join([ANOTHER[what] for what in differing])}"
-            raise data_error("K557", problem, "start with another checkpoint, or go back to what it was made with")
-        return bytes(tables)
-
-    def head(self) -> Head:
-        row = self._head.get()
-        return Head(self.new_token()) if row is None else Head.from_bytes(row[0])
-
-    def put_head(self, head: Head) -> None:
-        self._head.update((head.to_bytes(),))
-
-    def entry(self, number: int) -> bytes:
-        return bytes(self._log.getValue((number,))[0])
-
-    def token(self, number: int) -> str | None:
-        """Of the attempt whose entry is in the log; None if it is no longer there."""
-        row = self._tokens.getValue((number,))
-        return None if row is None else str(row[0])
-
-    def append(self, number: int, token: str, entry: bytes) -> None:
-        self._tokens.updateValue((number,), (token,))
-        self._log.updateValue((number,), (entry,))
-
-    def remove(self, number: int) -> None:
-        self._tokens.removeKey((number,))
-        self._log.removeKey((number,))
-
-    def snapshot(self) -> bytes:
-        return b"".join([row[0] for row in self._snapshot.get()])
-
-    def put_snapshot(self, snapshot: bytes) -> None:
-        self._snapshot.put([(snapshot[i : i + PIECE_BYTES],) for i in range(0, len(snapshot), PIECE_BYTES)])
-
-    @staticmethod
-    def new_token() -> str:
-        return uuid.uuid4().hex
 
 
 # -- out of shards ---------------------------------------------------------------------------------------------------------

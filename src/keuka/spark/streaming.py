@@ -19,7 +19,7 @@ from pyspark.sql import functions as sf
 from keuka.automaton.tables import to_bytes
 from keuka.errors import data_error
 from keuka.events.matches import result_schema
-from keuka.plan.division import Part, Undivided
+from keuka.plan.division import ByKey, Part, Undivided
 from keuka.plan.prefilter import needed
 from keuka.query import Prepared
 from keuka.run.limits import Limits
@@ -135,7 +135,8 @@ def _told_by_part(
         matters.pop(output.name, None)
     known = {name: can_matter(own[name], matters.get(name), read) for name, read in sent.items()}
     spark = next(iter(own.values())).data.sparkSession
-    keys = (0,) if isinstance(part.division, Undivided) else _shard_keys(spark, moving.shards)
+    by = part.division.columns if isinstance(part.division, ByKey) else {}
+    keys = shard_keys(1 if isinstance(part.division, Undivided) else _n_shards(spark, moving.shards))
     task = pickle.dumps(
         ShardTask(
             tables=to_bytes(part.tables),
@@ -145,6 +146,7 @@ def _told_by_part(
             outputs=tuple([outputs[output.name] for output in part.tables.outputs]),
             late=tuple(late),
             axis=axis,
+            key=tuple([(name, tuple(by.get(name, ()))) for name in sources]),
             keys=keys,
             idle_after=moving.idle_after,
             limits=moving.limits,
@@ -181,14 +183,18 @@ def _packed(frame: Frame, matters: Column | None, read: Sequence[int], shard: Co
     """A row for each shard and piece of a partition. Rows that cannot matter only say how far the stream has come."""
     times = {frame.schema.names.index(name) for name in frame.header.times}
     columns = [sf.col(f"c{i}") for i in read]
-    if matters is None:
-        matters = sf.lit(True)
-    else:
+    before = [shard.cast("int").alias(SHARD)]
+    if matters is not None:
         matters = sf.coalesce(matters, sf.lit(False))  # as a filter takes what is unknown
+        before.append(matters.alias(MATTERS))
         columns = [column if i in times else sf.when(matters, column).alias(f"c{i}") for i, column in zip(read, columns, strict=True)]
-    now = sf.unix_micros(sf.current_timestamp())
-    rows = positioned(frame).select(shard.cast("int").alias(SHARD), now.alias(NOW), matters.alias(MATTERS), *columns)
-    return rows.mapInArrow(_packing(task, index), spark_schema(PACKED))
+    rows = positioned(frame).select(*before, *columns)
+    return rows.mapInArrow(_packing(task, index), spark_schema(PACKED)).withColumn(NOW, _now())
+
+
+def _now() -> Column:
+    """When Spark began the micro-batch, which it remembers for a repetition."""
+    return sf.unix_micros(sf.current_timestamp())
 
 
 def _commands(spark: SparkSession, control: str, keys: Sequence[int]) -> DataFrame:
@@ -197,9 +203,9 @@ def _commands(spark: SparkSession, control: str, keys: Sequence[int]) -> DataFra
     columns = {
         SHARD: sf.explode(sf.array(*[sf.lit(key).cast("int") for key in keys])),
         OF: sf.lit(COMMAND),
-        NOW: sf.unix_micros(sf.current_timestamp()),
         "last": sf.lit(None).cast("bigint"),
         ROWS: sf.encode("value", "UTF-8"),
+        NOW: _now(),
     }
     return lines.select(*[column.alias(name) for name, column in columns.items()])
 
@@ -224,16 +230,33 @@ def _unpacking(schema: pa.Schema) -> Callable[[Iterable[pa.RecordBatch]], Iterat
     return run
 
 
-def _shard_keys(spark: SparkSession, shards: int | None) -> tuple[int, ...]:
-    """What shards are called: numbers that Spark's hash deals out evenly to the partitions of a shuffle. No job is needed to know."""
-    n_partitions = int(spark.conf.get(PARTITIONS) or 1)
-    n_shards = shards or n_partitions
-    if n_partitions > 4 * n_shards:
-        remedy = f'`spark.conf.set("{PARTITIONS}", "{n_shards}")` before the query starts'
-        log.warning("every micro-batch will start %d tasks for %d shards; %s", n_partitions, n_shards, remedy)
-    numbers = ", ".join([f"({i})" for i in range(16 * n_shards + 16 * n_partitions)])
-    rows = spark.sql(f"SELECT n, pmod(hash(n), {n_partitions}) FROM VALUES {numbers} AS numbers(n)").collect()
-    of_partition: dict[int, list[int]] = {}
-    for number, partition in rows:
-        of_partition.setdefault(partition, []).append(number)
-    return tuple([of_partition[i % n_partitions].pop(0) for i in range(n_shards)])
+def _n_shards(spark: SparkSession, shards: int | None) -> int:
+    setting = spark.conf.get(PARTITIONS) or ""
+    n_partitions = int(setting) if setting.isdigit() else 1  # some platforms say `auto`
+    if shards is not None and n_partitions > 4 * shards:
+        remedy = f'`spark.conf.set("{PARTITIONS}", "{shards}")` before the query starts'
+        log.warning("every micro-batch will start %d tasks for %d shards; %s", n_partitions, shards, remedy)
+    return shards or n_partitions
+
+
+def shard_keys(n_shards: int) -> tuple[int, ...]:
+    """What shards are called: numbers that Spark's hash deals out evenly to as many partitions, or to a multiple of them."""
+    keys: dict[int, int] = {}
+    number = 0
+    while len(keys) < n_shards:
+        keys.setdefault(_hash(number) % n_shards, number)
+        number += 1
+    return tuple([keys[i] for i in range(n_shards)])
+
+
+def _hash(number: int) -> int:
+    """Spark's hash of an integer: Murmur3, 32 bits, with its seed; negative values as Spark has them."""
+    word = number * 0xCC9E2D51 & 0xFFFFFFFF
+    word = (word << 15 | word >> 17) & 0xFFFFFFFF
+    hashed = 42 ^ word * 0x1B873593 & 0xFFFFFFFF
+    hashed = ((hashed << 13 | hashed >> 19) * 5 + 0xE6546B64) & 0xFFFFFFFF
+    hashed ^= 4
+    hashed = (hashed ^ hashed >> 16) * 0x85EBCA6B & 0xFFFFFFFF
+    hashed = (hashed ^ hashed >> 13) * 0xC2B2AE35 & 0xFFFFFFFF
+    hashed ^= hashed >> 16
+    return hashed - 2**32 if hashed >= 2**31 else hashed
