@@ -101,7 +101,7 @@ def batch_line(batch: Batch) -> str:
         *([f"{batch.n_waiting:,} waiting for `{batch.waits_for}`"] if batch.n_waiting else []),
         f"{counted(batch.n_instances, 'partial match', 'partial matches')} in {sized(batch.n_bytes)}",
         *([f"not waiting for {batch.idle}"] if batch.idle else []),
-        f"{batch.seconds:.2f} s",
+        f"{batch.seconds:.2f} s ({batch.kernel_seconds:.2f} s in the kernel)",
     ]
     return f"micro-batch {batch.number}: {', '.join(parts)}"
 

@@ -60,6 +60,8 @@ class Chances:
 
     cuts: Mapping[str, list[int]]  # by stream: how many rows there are before each further batch
     delays: list[int]
+    lateness: Mapping[str, int]  # by stream: rows come later than others by no more
+    static: str  # a stream that is there as a whole before the first micro-batch, unless it is alone
     fails: list[str]  # by attempt: where it fails, or ""
     workers: list[int]  # by attempt: the number of the worker that Spark calls, or FORGETFUL
     n_shards: int
@@ -72,6 +74,8 @@ CHANCES = st.builds(
     Chances,
     cuts=st.fixed_dictionaries({stream: st.lists(st.integers(0, 25), max_size=6).map(sorted) for stream in SHAPES}),
     delays=st.lists(st.integers(0, 3), min_size=8, max_size=8),
+    lateness=st.fixed_dictionaries({stream: st.integers(0, 3) for stream in SHAPES}),
+    static=st.sampled_from(["", *SHAPES]),
     fails=st.lists(st.sampled_from(["", "", "early", "late"]), min_size=5, max_size=5),
     workers=st.lists(st.integers(0, FORGETFUL), min_size=7, max_size=7),
     n_shards=st.integers(1, 4),
@@ -84,18 +88,20 @@ class Cluster:
     def __init__(self, part: Part, chances: Chances) -> None:
         self.part, self.chances = part, chances
         self.names = [source.name for source in part.tables.sources]
+        self.static = [name for name in self.names if name == chances.static and len(self.names) > 1]
         inputs = [Input(name, SHAPES[name].arrow, header(name), None, ()) for name in self.names]
         schemas = {output.name: result_schema(output.schema, AXIS, False) for output in part.tables.outputs}
         self.n_shards = chances.n_shards if isinstance(part.division, ByKey) else 1
         task = ShardTask(
             tables=to_bytes(part.tables),
             inputs=tuple(inputs),
-            lateness=tuple([max(chances.delays)] * len(inputs)),
-            is_static=tuple([False] * len(inputs)),
+            lateness=tuple([chances.lateness[name] for name in self.names]),
+            is_static=tuple([name in self.static for name in self.names]),
             outputs=tuple([Output(name, i, schema, ()) for i, (name, schema) in enumerate(schemas.items())]),
             late=(),
             axis=AXIS,
-            key=(),
+            key=tuple([() for _ in self.names]),
+            counts_late=tuple([True for _ in self.names]),
             keys=tuple(range(self.n_shards)),
             idle_after=None,
             limits=Limits(),
@@ -107,14 +113,15 @@ class Cluster:
         self.copies: list[dict[str, Any]] = [{} for _ in range(N_WORKERS)]
         self.n_calls = 0
 
-    def take(self, batches: Mapping[str, pa.Table]) -> None:
+    def take(self, batches: Mapping[str, pa.Table], static: bool = False) -> None:
         """A micro-batch: packed in one piece for each stream, taken by every shard."""
         packed = [row for name, rows in batches.items() if rows.num_rows for row in self.pack(name, rows)]
         for key in range(self.n_shards):
             mine = [row for row in packed if row["_shard"] == key]
             if mine:
                 last = {row["_of"]: max(other["last"] for other in mine if other["_of"] == row["_of"]) for row in mine}
-                self.call(key, Arrived(0, last, tuple([(row["_of"], row["_rows"]) for row in mine if row["_rows"] is not None])))
+                payloads = [(row["_of"], row["_rows"]) for row in mine if row["_rows"] is not None]
+                self.call(key, Arrived(0, {} if static else last, tuple(payloads)))
 
     def pack(self, name: str, rows: pa.Table) -> list[dict[str, Any]]:
         columns = self.part.division.columns.get(name, ()) if isinstance(self.part.division, ByKey) else ()
@@ -157,8 +164,8 @@ def header(name: str) -> Header:
 
 
 def hash_of(row: tuple[Any, ...]) -> int:
-    """Equal values have equal hashes, whatever their type; -0.0 is 0.0."""
-    return hash(tuple([0 if value == 0 else value for value in row]))
+    """Equal values have equal hashes, whatever their type; -0.0 is 0.0, and NaN is NaN."""
+    return hash(tuple([0 if value == 0 else value if value == value else "NaN" for value in row]))
 
 
 def by_shards(program: Program, streams: Rows, chances: Chances) -> Outcome:
@@ -167,7 +174,8 @@ def by_shards(program: Program, streams: Rows, chances: Chances) -> Outcome:
         try:
             for part in divide_endless(plan(Program(((name, operator),)))):
                 cluster = Cluster(part, chances)
-                for batches in micro_batches(streams, cluster.names, chances):
+                cluster.take({name: table(name, streams[name]) for name in cluster.static}, static=True)
+                for batches in micro_batches(streams, [name for name in cluster.names if name not in cluster.static], chances):
                     cluster.take(batches)
                 cluster.end()
                 found[name] = bag_without_contributors(pa.concat_tables(cluster.found[name]))
@@ -177,12 +185,12 @@ def by_shards(program: Program, streams: Rows, chances: Chances) -> Outcome:
 
 
 def micro_batches(streams: Rows, names: list[str], chances: Chances) -> list[dict[str, pa.Table]]:
-    """Rows in the order of their ends and delays, cut: a row comes at most three ticks after one that ends later."""
+    """Rows in the order of their ends and delays, cut: a row comes no later than the lateness of its stream allows."""
     cut = {}
     for name in names:
         rows = table(name, streams[name])
         ends = np.array([SHAPES[name].end(row) for row in streams[name]], np.int64)
-        delays = np.array([chances.delays[i % 8] for i in range(len(ends))], np.int64)
+        delays = np.array([min(chances.delays[i % 8], chances.lateness[name]) for i in range(len(ends))], np.int64)
         arrived = rows.take(pa.array(np.lexsort((-ends, ends + delays))))
         cuts = [0, *[min(cut, len(ends)) for cut in chances.cuts[name]], len(ends)]
         cut[name] = [arrived.slice(begin, end - begin) for begin, end in itertools.pairwise(cuts)]

@@ -387,3 +387,12 @@ def test_a_type_that_no_row_has_is_warned_of_on_spark_and_in_this_process(caplog
     assert [message[:13] for message in logged[0]] == ["warning[K321]", "warning[K545]"]
     assert "no row has the type `purchases`" in logged[0][1]
     assert "did you mean `purchase`?" in logged[0][1]
+
+
+def test_a_stream_that_only_a_query_without_a_sink_reads_is_not_read():
+    """Spark observes nothing of it, so nobody may wait for its counts."""
+    queries = [*QUERIES, Queries(text="SELECT name FROM Others NEXT {$2.name = $1.name} Stock PUBLISH Unwanted")]
+    streams = {**STOCK, "Others": STOCK["Stock"]}
+    embedded = run(Sink("json", of="Rise", path="embedded"), streams=streams, queries=queries, embedded=True)
+    on_spark = run(Sink("json", of="Rise", path="on_spark"), streams=streams, queries=queries)
+    assert on_spark.read == embedded.read == {"Stock": 6, "Others": 0}

@@ -153,3 +153,31 @@ def test_rows_of_which_nobody_can_say_whether_they_matter(spark: SparkSession, t
     numbers = run(keuka.on_spark(high, arriving.frame, time="at", shards=2), tmp_path)
     assert sorted([row[1] for row in results(spark, tmp_path)]) == [7.0, 8.0]
     assert (numbers[-1]["events"], numbers[-1]["time"]) == (3, 4)
+
+
+def test_each_stream_has_its_own_lateness(spark: SparkSession, tmp_path: Path):
+    """The frontier of a stream is its largest time minus its own lateness; a row at the frontier is in time, one before it late."""
+    exact, loose = Arriving(spark, tmp_path / "exact", TICKS), Arriving(spark, tmp_path / "loose", TICKS)
+    for rows in ([(10, "a", 1), (10, "b", 1)], [(10, "c", 1), (9, "a", 2)], [(30, "z", 0)]):
+        exact.add(tick_table(rows))
+    for rows in ([(15, "a", 5), (15, "b", 5)], [(9, "c", 5), (10, "c", 6), (11, "b", 7)], [(40, "z", 0)]):
+        loose.add(tick_table(rows))
+    streams = {"Exact": keuka.Stream(exact.frame, time="at"), "Loose": keuka.Stream(loose.frame, time="at", lateness=5)}
+    pairs = keuka.sase("SEQ(Exact e, Loose l) WHERE [name] RETURN e.at AS e, l.at AS l, l.price AS price")
+    numbers = run(keuka.on_spark(pairs, streams, shards=2), tmp_path)
+    # 9 of `Exact` is before 10, 9 of `Loose` before 15 - 5.
+    assert [n["late"] for n in numbers] == [0, 2, 0]
+    assert results(spark, tmp_path) == [(10, 11, 7.0, 10, 11), (10, 15, 5.0, 10, 15), (10, 15, 5.0, 10, 15)]
+
+
+def test_what_streams_cannot_have_is_said_before_they_start(spark: SparkSession, tmp_path: Path):
+    arriving = Arriving(spark, tmp_path / "in", TICKS)
+    static = spark.createDataFrame([(0, "a", 3.0)], "at BIGINT, name STRING, price DOUBLE")
+    for limits in (keuka.Limits(seconds=5), keuka.Limits(matches=5)):
+        with pytest.raises(keuka.DataError, match="limits of seconds and matches are for runs that end") as caught:
+            keuka.on_spark(RISES, arriving.frame, time="at", limits=limits)
+        assert caught.value.code == "K515"
+    apart = keuka.query([RISES, keuka.sase("SEQ(T a, T b) RETURN a.at AS t PUBLISH Still")])
+    with pytest.raises(keuka.DataError, match="`Still` is found in `T` alone, which does not go on") as caught:
+        keuka.match_all(apart, {"S": keuka.Stream(arriving.frame, time="at"), "T": keuka.Stream(static, time="at")})
+    assert caught.value.code == "K512"

@@ -115,6 +115,8 @@ def test_a_bad_row_ends_the_run_with_its_file():
     text = str(caught.value)
     assert "a row is no event: `at` is `oops`, not an integer\n  stream `S`, " in text
     assert "in/001.csv\n = help: to go on without such rows, reject them" in text
+    said = pipeline(Sink("json", path="out"), schema="at BIGINT, name STRING, price DOUBLE", on_bad_row="reject").run()
+    assert (said.rejected, said.matches) == ({"S": 1}, {"Rises": 2})
 
 
 def test_a_bad_row_of_json_ends_the_run_with_its_text():
@@ -198,6 +200,59 @@ def test_a_sink_knows_its_checkpoint():
     pipeline(Sink("json", path="out", mode="overwrite"), run=other).run()
     assert not Path("out/batch=0/stale").exists()
     assert len(rows_of("out")) == 5
+
+
+def test_a_run_that_cannot_begin_changes_nothing():
+    """What is wrong with one sink, or with the checkpoint, is said before another one is overwritten."""
+    arrive(0, *ROWS)
+    pipeline(Sink("json", path="out")).run()
+    before = rows_of("out")
+    Path("foreign").mkdir()
+    Path("foreign/file").touch()
+    other = RunSettings(mode="streaming", checkpoint="other", trigger="available_now")
+    overwriting = Sink("json", path="out", mode="overwrite")
+    with pytest.raises(keuka.PipelineError, match="would overwrite a directory that Keuka did not write"):
+        pipeline(overwriting, Sink("json", path="foreign", mode="overwrite"), run=other).run()
+    with pytest.raises(keuka.DataError, match=r"K557.*another lateness"):
+        pipeline(Sink("json", path="out"), lateness=3).run()
+    falls = QUERY.replace("$2.price > $1.price", "$2.price < $1.price")
+    with pytest.raises(keuka.DataError, match=r"K557.*another meaning"):
+        pipeline(Sink("json", path="out"), query=falls).run()
+    with pytest.raises(keuka.DataError, match=r"K557.*no sink of rejected rows"):
+        pipeline(Sink("json", path="out"), Sink("json", of="rejected", path="rejected")).run()
+    named = Sink("json", path="named")
+    with pytest.raises(keuka.PipelineError, match="has a column `Batch`, and directories of micro-batches are named `batch=") as caught:
+        pipeline(named, run=other, query=QUERY.replace("price AS high", "price AS Batch")).run()
+    assert caught.value.code == "K605"
+    assert not Path("named").exists()
+    assert rows_of("out") == before
+    pipeline(Sink("json", path="out")).run()  # the checkpoint is as it was
+    assert rows_of("out") == before
+
+
+def test_a_checkpoint_remembers_its_shards_whatever_the_order_of_the_file(monkeypatch: pytest.MonkeyPatch):
+    """A pipeline that names no number of shards goes on with those it began with, and sinks may change their places."""
+    from keuka.spark import streaming_pipelines
+
+    queries = [Queries(text=QUERY), Queries(text="SELECT name, price FROM FILTER {price > 6} (S) PUBLISH High")]
+    streams = {"S": Input("csv", path="in", time="at", lateness=1)}
+
+    def run(number: int, n_cores: int, *sinks: Sink) -> None:
+        def stop(batch: Batch) -> None:
+            if batch.number == number:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(streaming_pipelines, "parallelism", lambda spark: n_cores)
+        with pytest.raises(KeyboardInterrupt):
+            keuka.Pipeline(streams, queries, sinks, GOES_ON).run(on_batch=stop)
+
+    sinks = [Sink("json", of="Rises", path="rises"), Sink("json", of="High", path="high")]
+    arrive(0, *ROWS[:5])
+    run(0, 3, *sinks)
+    arrive(1, *ROWS[5:])
+    run(1, 2, *reversed(sinks))
+    assert sorted([(row["name"], row["price"]) for row in rows_of("high")]) == [("a", 7.0), ("b", 9.0), ("c", 8.0)]
+    assert len(rows_of("rises")) == 5
 
 
 def test_a_repeated_micro_batch_leaves_what_is_there(monkeypatch: pytest.MonkeyPatch):

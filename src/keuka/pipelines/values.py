@@ -172,6 +172,7 @@ class Steps:
 class Batch:
     """What a micro-batch of a streaming run did: rows read and rejected by stream, late rows, and matches by output.
 
+    seconds, kernel_seconds: how long it took, and how long shards worked, all together.
     time: everything before it is done; None if nothing is yet, or if the streams have ended.
     n_instances, n_bytes: the partial matches that live now, and the memory that they and waiting rows take.
     idle: streams that are no longer waited for; waits_for: the stream that rows of others wait for.
@@ -184,6 +185,7 @@ class Batch:
     late: int
     matches: dict[str, int]
     seconds: float
+    kernel_seconds: float
     time: Any
     n_waiting: int
     n_instances: int

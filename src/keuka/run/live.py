@@ -113,10 +113,12 @@ class LiveStream:
 class Live:
     """Streams, rules and time of one engine. Whoever calls it sees to it that calls do not overlap."""
 
-    def __init__(self, clock: Callable[[], float], idle_after: float | None, keep_late: bool) -> None:
+    def __init__(self, clock: Callable[[], float], idle_after: float | None, keep_late: bool, tells_late: bool = True) -> None:
+        """`keep_late`: are late rows kept for who wants them? `tells_late`: is the first of each stream a warning in the log?"""
         self.clock = clock
         self.idle_after = idle_after
         self.keep_late = keep_late
+        self.tells_late = tells_late
         self.memory_limit = limits.default_memory()
         self.streams: dict[str, LiveStream] = {}  # replaced as a whole, never changed, so that `turns.py` can take a change back
         self.rules: dict[str, LoadedRule] = {}
@@ -288,7 +290,7 @@ class Live:
                 self._set_aside(live, raw, batch, late)
 
     def _set_aside(self, live: LiveStream, raw: pa.RecordBatch, batch: EventBatch, late: Int64Array) -> None:
-        if not live.n_late:
+        if not live.n_late and self.tells_late:
             first = show_time(int(batch.end[late[0]]), live.stream.type.axis)
             place = live.stream.where(int(batch.rows[late[0]]))
             remedy = "`engine.late` counts them, `lateness=` allows them"

@@ -183,6 +183,7 @@ class Source:
     columns: tuple[str, ...]  # that the queries read
     header: Header
     rejects: bool
+    is_read: bool  # does a query read it whose results somebody wants?
 
     @property
     def schema(self) -> pa.Schema:
@@ -381,10 +382,11 @@ def _with_lines(rows: DataFrame, pieces: Pieces, has_breaks: bool) -> DataFrame:
     return rows.withColumn("line", line)
 
 
-def source(name: str, stream: Input, looked_at: Read, columns: Sequence[str], rejects: bool) -> Source:
+def source(name: str, stream: Input, looked_at: Read, columns: Sequence[str] | None, rejects: bool) -> Source:
+    """`columns`: those that queries read; None if no query reads the stream whose results somebody wants."""
     opened = open_stream(name, described(stream, looked_at.schema.empty_table()))
-    wanted = tuple(dict.fromkeys([*columns, *opened.header.times]))
-    return Source(name, looked_at, wanted, opened.header, rejects or stream.on_bad_row == "reject")
+    wanted = tuple(dict.fromkeys([*(columns or ()), *opened.header.times]))
+    return Source(name, looked_at, wanted, opened.header, rejects or stream.on_bad_row == "reject", columns is not None)
 
 
 def doubts(sources: Mapping[str, Source]) -> list[Diagnostic]:

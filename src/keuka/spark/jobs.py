@@ -49,12 +49,14 @@ from keuka.spark.sent_rows import (
     positioned,
     positions,
     sent_columns,
+    sent_header,
     tick_of,
     times_of,
     with_fields,
     wrong_time,
 )
 from keuka.spark.session import is_connect
+from keuka.spark.shards import ShardTask
 from keuka.spark.worker import MOST_TICKS, OF, SHARD, Input, Output, Slices, Task, share, slot_names
 
 log = logging.getLogger("keuka")
@@ -74,6 +76,7 @@ class Results:
     is_streaming: bool = False  # are they the rows that shards tell?
     late: Mapping[str, Output] = field(default_factory=dict)  # by stream: the late rows that shards tell
     axis: TimeAxis | None = None  # of the times that shards tell
+    shard_tasks: tuple[ShardTask, ...] = ()  # what shards are made for
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -134,13 +137,16 @@ def results(
             log.warning("%s runs on one worker: %s; %s", names, part.division.reason, remedy)
     allowed = limits or Limits(), _tasks_at_once(spark)
     if going & read:
+        if allowed[0].seconds is not None or allowed[0].matches is not None:
+            problem = "limits of seconds and matches are for runs that end, and these streams go on"
+            raise data_error("K515", problem, "limit `memory` alone")
         lateness = {stream.name: stream.lateness for stream in prepared.opened}
         outputs_ = streaming.outputs_of(prepared, axis)
         silence = None if idle_after is None else seconds_of("idle_after", idle_after)
         moving = streaming.Moving(going, lateness, shards, silence, *allowed, control, keeps_late)
         late = streaming.late_outputs(frames, moving, len(outputs_))
-        told = streaming.told(parts, frames, outputs_, late, axis, moving)
-        return Results(told, outputs_, prepared.types, is_streaming=True, late=late, axis=axis)
+        told, tasks = streaming.told(parts, frames, outputs_, late, axis, moving)
+        return Results(told, outputs_, prepared.types, is_streaming=True, late=late, axis=axis, shard_tasks=tasks)
     outputs_, types = _layout(prepared, parts, axis)
     wanted = {output.name: outputs_[output.name] for output in prepared.tables.outputs}
     missing = dict(wanted)
@@ -261,7 +267,7 @@ def _part_frame(
     sent_as = pa.schema(zip(names_sent, [pa.int32()] * n_before + [*slots.types], strict=True))
     inputs = []
     for name, schema, places in zip(names, schemas, slots.places, strict=True):
-        header = frames[name].header if part.plan.contributors else replace(frames[name].header, id=None)
+        header = sent_header(frames[name], part.plan.contributors)
         inputs.append(Input(name, schema, header, frames[name].unit, tuple([n_before + slot for slot in places])))
     task = pickle.dumps(Task(to_bytes(part.tables), tuple(inputs), outputs, types, slices, axis, *allowed))
     tagged = pa.schema([(OF, pa.int32()), *zip(slot_names(len(types)), types, strict=True)])

@@ -29,7 +29,6 @@ from keuka.pipelines.values import (
     CONSOLE,
     LATE,
     METRICS,
-    N_SHOWN,
     REJECTED,
     Batch,
     Progress,
@@ -40,16 +39,15 @@ from keuka.pipelines.values import (
     metrics_table,
 )
 from keuka.query import prepare
-from keuka.schema import RESULT
 from keuka.spark import streaming_pipelines
 from keuka.spark.analysis import estimate_bytes
 from keuka.spark.failures import Py4JError, explained
 from keuka.spark.inputs import Read, Source, Types, counts_in, doubts, read, source, types_in
 from keuka.spark.jobs import Results, parallelism, results
 from keuka.spark.probe import is_local
-from keuka.spark.schemas import arrow_schema, spark_schema
+from keuka.spark.schemas import spark_schema
 from keuka.spark.session import open_session
-from keuka.spark.sinks import as_text
+from keuka.spark.sinks import as_text, first_rows
 from keuka.spark.worker import OF
 
 log = logging.getLogger("keuka")
@@ -112,7 +110,7 @@ def _sources(bound: Bound, streams: Mapping[str, Read]) -> dict[str, Source]:
     prepared = prepare(bound.query, empty, type_column=bound.type_column, params=bound.params, outputs=bound.outputs)
     columns = {of.name: of.columns for of in prepared.tables.sources}
     rejects = bound.has_sink(REJECTED)
-    sources = {name: source(name, bound.streams[name], streams[name], columns.get(name, ()), rejects) for name in streams}
+    sources = {name: source(name, bound.streams[name], streams[name], columns.get(name), rejects) for name in streams}
     if found := doubts(sources):
         raise as_error(found)
     return sources
@@ -127,9 +125,9 @@ def _schemas(streams: Mapping[str, Read]) -> dict[str, pa.Schema]:
 
 def _run(spark: SparkSession, settings: SparkSettings, bound: Bound, sources: Mapping[str, Source], here: bool, steps: Steps) -> Report:
     """One job reads the streams, matches and counts; what it found is kept, and each sink is a job of its own over that."""
-    counting = {name: Observation(f"rows of {name}") for name in sources}
+    counting = {name: Observation(f"rows of {name}") for name, each in sources.items() if each.is_read}
     types = None if bound.type_column is None else Types(bound.type_column, tuple(bound.query.inputs))
-    events = {name: each.events(spark, counting[name], each.readable, types) for name, each in sources.items()}
+    events = {name: each.events(spark, counting.get(name, name), each.readable, types) for name, each in sources.items()}
     streams = {name: described(bound.streams[name], frame) for name, frame in events.items()}
     options: dict[str, Any] = {"type_column": bound.type_column, "params": bound.params}
     with explained("plan the queries"):
@@ -146,7 +144,7 @@ def _run(spark: SparkSession, settings: SparkSettings, bound: Bound, sources: Ma
                 matches = {name: finding.get[str(i)] for i, name in enumerate(bound.outputs)}
         except DataError as error:
             raise _refusal(spark, sources, error) from None
-        counts = {name: counts_in(row) for name, row in observed.items()}
+        counts = {name: counts_in(observed.get(name, {})) for name in sources}
         if planned.types is not None and types is not None:
             _warn_of_types(planned.types, {name: (counts[name].n_read, types_in(row, types)) for name, row in observed.items()})
         steps.end("match")
@@ -165,7 +163,7 @@ def _run(spark: SparkSession, settings: SparkSettings, bound: Bound, sources: Ma
                     frames[METRICS], n_rows[METRICS] = spark.createDataFrame(table), table.num_rows
                 with explained(f"write the sink of `{sink.of}`"):
                     if sink.format == CONSOLE:
-                        shown[sink.of] = _first_rows(frames[sink.of]), n_rows[sink.of]
+                        shown[sink.of] = first_rows(frames[sink.of]), n_rows[sink.of]
                     else:
                         _write(frames[sink.of], sink, here, staged)
                 steps.end(f"{sink.of} to {'the console' if sink.format == CONSOLE else sink.format}")
@@ -223,11 +221,6 @@ def _side_outputs(spark: SparkSession, bound: Bound, sources: Mapping[str, Sourc
     with explained("read the rejected rows"):
         rejected = [each.rejected(spark, schema, each.pieces(spark)) for each in wanted]
     return {REJECTED: functools.reduce(DataFrame.union, rejected, nothing), LATE: nothing}
-
-
-def _first_rows(frame: DataFrame) -> pa.Table:
-    ordered = frame.orderBy(RESULT.end, RESULT.start) if {*RESULT.names} <= {*frame.columns} else frame
-    return ordered.limit(N_SHOWN).toArrow().cast(arrow_schema("", frame.schema))  # Spark shows times in the zone of its session
 
 
 def _write(frame: DataFrame, sink: Sink, here: bool, staged: Staging) -> None:

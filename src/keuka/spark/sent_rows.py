@@ -119,6 +119,11 @@ def sent_columns(part: Part, frame: Frame, columns: Sequence[str]) -> list[int]:
     return [i for i, name in enumerate(frame.schema.names) if name in names]
 
 
+def sent_header(frame: Frame, contributors: bool) -> Header:
+    """The header that workers get: ids of events are for contributors alone."""
+    return frame.header if contributors else replace(frame.header, id=None)
+
+
 # -- keys -----------------------------------------------------------------------------------------------------------------
 
 

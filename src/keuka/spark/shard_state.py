@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import secrets
 import time as clock
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from keuka.automaton.tables import from_bytes
-from keuka.errors import data_error
+from keuka.errors import DataError, data_error
 from keuka.run import state_bytes
 from keuka.spark.shards import METRICS, Arrived, Shard, ShardTask, load_task
 from keuka.spark.worker import limits_of_task
@@ -24,6 +24,7 @@ from keuka.spark.worker import limits_of_task
 PIECE_BYTES = 16 * 2**20  # of a snapshot in one value of Spark's store
 LEAST_LOG = 1_000_000  # bytes of a log below which no snapshot is written
 LOGS_PER_SNAPSHOT = 2  # a log may be so many times as long as the last snapshot
+MOST_ENTRY = 256 * 2**20  # bytes of an entry, which is one value in Spark's store; a snapshot takes the place of a larger one
 KEPT_ENTRIES = 16  # of a log stay behind a snapshot, for workers that saw the shard some batches ago
 
 
@@ -62,9 +63,10 @@ class Copy:
     task: bytes
     number: int
     token: str
+    n_bytes: int
 
 
-# Workers serve many partitions, and go on with those they have seen. The oldest are forgotten first.
+# Workers serve many partitions, and go on with those they have seen.
 _copies: dict[str, Copy] = {}
 
 
@@ -82,8 +84,8 @@ def advance(task_: bytes, store: Store, arrived: Arrived) -> Iterator[tuple[int,
     for of, table in shard.step(arrived):
         yield of, table, {}
     head, n_written = _write(store, head, arrived.to_bytes(), shard)
-    _keep(head.id, Copy(shard, task_, head.number, head.tokens[-1]), task)
     after = shard.numbers()
+    _keep(head.id, Copy(shard, task_, head.number, head.tokens[-1], after["state_bytes"]), task)
     counted = {name: after[name] - before[name] for name in ("events", "late", "matches")}
     held = {name: after[name] for name in ("waiting", "live_instances", "state_bytes")}
     kernel_us = (clock.perf_counter_ns() - began) // 1000
@@ -98,7 +100,7 @@ def _take_up(task_: bytes, store: Store, head: Head) -> tuple[Shard, int]:
     n_restored = 0
     if copy is None or copy.task != task_ or not head.can_follow(copy):
         task = load_task(task_)
-        copy = Copy(Shard(task, store.tables(task)), task_, 0, "")
+        copy = Copy(Shard(task, store.tables(task)), task_, 0, "", 0)
         if head.snapshot:
             copy.shard.put(store.snapshot(head))
             copy.number = head.snapshot
@@ -117,14 +119,14 @@ def _write(store: Store, head: Head, entry: bytes, shard: Shard) -> tuple[Head, 
     """
     number, n_log = head.number + 1, head.log_bytes + len(entry)
     after = replace(head, number=number, tokens=(*head.tokens[-KEPT_ENTRIES:], secrets.token_hex(8)), log_bytes=n_log)
-    if n_log <= max(LEAST_LOG, LOGS_PER_SNAPSHOT * head.snapshot_bytes):
+    if n_log <= max(LEAST_LOG, LOGS_PER_SNAPSHOT * head.snapshot_bytes) and len(entry) <= MOST_ENTRY:
         store.append(number, entry)
         n_written = len(entry)
     else:
         snapshot = shard.take()
         store.put_snapshot(snapshot, head)
         first, n_written = number + 1, len(snapshot)
-        if len(entry) < len(snapshot):
+        if len(entry) < len(snapshot) and len(entry) <= MOST_ENTRY:
             store.append(number, entry)
             first, n_written = max(head.first, number - KEPT_ENTRIES), len(entry) + len(snapshot)
         store.remove(range(head.first, min(first, number)))
@@ -134,13 +136,20 @@ def _write(store: Store, head: Head, entry: bytes, shard: Shard) -> tuple[Head, 
 
 
 def _keep(id: str, copy: Copy, task: ShardTask) -> None:
-    """Keeps the copy, and as many others as take half of what a task may take: the rest is for the shard that runs."""
-    _copies[id] = copy
+    """Keeps the copy, and as many others as take half of what a task may take: the rest is for the shard that runs.
+
+    Copies that a later attempt can hardly take up go first. Shards are called in turn, so of the others the one that was called last goes
+    first: it will be called last again.
+    """
     limit = limits_of_task(task.limits, task.n_tasks).n_bytes // 2
-    held = {other: kept.shard.live.n_bytes for other, kept in _copies.items()}
-    while sum(held.values()) > limit and len(held) > 1:
-        oldest = next(iter(held))
-        del held[oldest], _copies[oldest]
+    n_bytes = copy.n_bytes + sum([other.n_bytes for other in _copies.values()])
+    current = [other for other, kept in _copies.items() if kept.task == copy.task and kept.number >= copy.number - KEPT_ENTRIES]
+    outdated = [other for other in _copies if other not in current] if n_bytes > limit else []
+    for other in [*outdated, *reversed(current)]:
+        if n_bytes <= limit:
+            break
+        n_bytes -= _copies.pop(other).n_bytes
+    _copies[id] = copy
 
 
 ANOTHER = {
@@ -152,18 +161,33 @@ ANOTHER = {
 }
 
 
-def _describe(task: ShardTask) -> dict[str, Any]:
+def describe(task: ShardTask) -> dict[str, Any]:
     """What must stay as it is as long as a checkpoint is used. Tables may change: a later version may plan in another way."""
-    columns = [[i.name, [[f.name, str(f.type)] for f in i.schema], i.header.times, i.header.id, i.unit] for i in task.inputs]
+    columns = {i.name: [[[f.name, str(f.type)] for f in i.schema], i.header.times, i.header.id, i.unit] for i in task.inputs}
+    names = list(columns)
     facts: dict[str, Any] = {
         "meaning": {output.name: output.fingerprint.hex() for output in from_bytes(task.tables).outputs},
-        "results": [[output.name, [[f.name, str(f.type)] for f in output.schema]] for output in task.outputs],
+        "results": {output.name: [[f.name, str(f.type)] for f in output.schema] for output in task.outputs},
         "columns": columns,
-        "key": task.key,
-        "lateness": task.lateness,
+        "key": dict(zip(names, task.key, strict=True)),
+        "lateness": dict(zip(names, task.lateness, strict=True)),
         "shards": len(task.keys),
     }
     return dict(json.loads(json.dumps(facts)))  # as it comes out of a checkpoint
+
+
+def require_same(theirs: dict[str, Any], own: dict[str, Any]) -> None:
+    """K557 if a checkpoint was made for something else."""
+    differing = [text for what, text in ANOTHER.items() if own[what] != theirs[what]]
+    if own["shards"] != theirs["shards"]:
+        differing.append(f"{theirs['shards']} shards instead of {own['shards']}")
+    if differing:
+        raise another_checkpoint(differing)
+
+
+def another_checkpoint(differing: Sequence[str]) -> DataError:
+    problem = f"the checkpoint belongs to a streaming query with {' and '.join(differing)}"
+    return data_error("K557", problem, "start with another checkpoint, or go back to what it was made with")
 
 
 class Map(Protocol):
@@ -187,19 +211,13 @@ class Store:
 
     def tables(self, task: ShardTask) -> bytes:
         """Those that the checkpoint was made with. Another query, other columns and another number of shards are refused (K557)."""
-        own = _describe(task)
+        own = describe(task)
         content = self._get("plan")
         if content is None:
             self._put("plan", state_bytes.pack({"tables": task.tables, "description": json.dumps(own).encode()}))
             return task.tables
         sections = state_bytes.unpack(content)
-        theirs = json.loads(sections["description"])
-        differing = [text for what, text in ANOTHER.items() if own[what] != theirs[what]]
-        if own["shards"] != theirs["shards"]:
-            differing.append(f"{theirs['shards']} shards instead of {own['shards']}")
-        if differing:
-            problem = f"the checkpoint belongs to a streaming query with {' and '.join(differing)}"
-            raise data_error("K557", problem, "start with another checkpoint, or go back to what it was made with")
+        require_same(json.loads(sections["description"]), own)
         return sections["tables"]
 
     def head(self) -> Head:

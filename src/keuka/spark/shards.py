@@ -21,13 +21,13 @@ from keuka.automaton.tables import Tables, from_bytes
 from keuka.events.columns import bytes_of
 from keuka.events.frontiers import BEGINNING, INFINITE, row_indices
 from keuka.events.order import read_times
-from keuka.events.sources import OpenStream, Stream, open_stream
+from keuka.events.sources import OpenStream
 from keuka.run import live_state, state_bytes
 from keuka.run.limits import Limits, ManyMatchesError
 from keuka.run.live import Live, LoadedRule
 from keuka.run.state_bytes import write_table
 from keuka.schema import TimeAxis
-from keuka.spark.worker import SHARD, Input, Output, limits_of_task
+from keuka.spark.worker import SHARD, Input, Output, limits_of_task, open_input, rows_counted_in_partition
 
 NOW, MATTERS = "_now", "_matters"  # when the batch began, in microseconds; can the row matter to a query?
 OF, ROWS, N_ROWS = "_of", "_rows", "_n_rows"
@@ -69,8 +69,9 @@ class ShardTask:
     is_static: tuple[bool, ...]  # by input: are all its rows there before the first batch?
     outputs: tuple[Output, ...]
     late: tuple[Output, ...]  # the late rows of inputs; nobody wants those of an input that is not here
+    counts_late: tuple[bool, ...]  # by input: are late rows counted here? Of several shards that read a row, one counts it
     axis: TimeAxis
-    key: tuple[tuple[str, tuple[str, ...]], ...]  # by stream: the columns that say to which shard a row goes
+    key: tuple[tuple[str, ...], ...]  # by input: the columns that say to which shard a row goes
     keys: tuple[int, ...]  # of the shards
     idle_after: float | None  # seconds after which a stream that is silent is no longer waited for
     limits: Limits
@@ -84,8 +85,7 @@ def load_task(task: bytes) -> ShardTask:
 
 
 def _opened(input_: Input) -> OpenStream:
-    stream = Stream(input_.schema.empty_table(), time=input_.header.time, id=input_.header.id, unit=input_.unit)
-    return replace(open_stream(input_.name, stream), lateness=ANY_LATENESS)
+    return replace(open_input(input_, input_.schema.empty_table()), lateness=ANY_LATENESS)
 
 
 # -- into shards -----------------------------------------------------------------------------------------------------------
@@ -94,8 +94,15 @@ def _opened(input_: Input) -> OpenStream:
 def pack(task_: bytes, index: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The rows of a stream in a partition: one row for each shard, with the rows it needs and the last time of all."""
     task = load_task(task_)
-    input_ = task.inputs[index]
-    stream = _opened(input_)
+    stream = _opened(task.inputs[index])
+    n_before = 0
+    with rows_counted_in_partition():
+        for piece in _pieces(batches):
+            yield _packed(task, index, stream, piece, n_before)
+            n_before += piece.num_rows
+
+
+def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     waiting: list[pa.RecordBatch] = []
     n_rows = n_bytes = 0
     for batch in batches:
@@ -103,25 +110,24 @@ def pack(task_: bytes, index: int, batches: Iterable[pa.RecordBatch]) -> Iterato
             waiting.append(batch)
             n_rows, n_bytes = n_rows + batch.num_rows, n_bytes + bytes_of(batch)
         if n_rows >= PACKED_ROWS or n_bytes >= PACKED_BYTES:
-            yield _packed(task, index, stream, waiting)
+            yield pa.Table.from_batches(waiting).combine_chunks()
             waiting, n_rows, n_bytes = [], 0, 0
     if waiting:
-        yield _packed(task, index, stream, waiting)
+        yield pa.Table.from_batches(waiting).combine_chunks()
 
 
-def _packed(task: ShardTask, index: int, stream: OpenStream, batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    sent = pa.Table.from_batches(batches).combine_chunks()
+def _packed(task: ShardTask, index: int, stream: OpenStream, sent: pa.Table, n_before: int) -> pa.RecordBatch:
     shards = sent[SHARD].to_numpy()
     schema = task.inputs[index].schema
     columns = sent.columns[sent.num_columns - len(schema) :]
     table = pa.Table.from_arrays([column.cast(field.type) for column, field in zip(columns, schema, strict=True)], schema=schema)
-    last = int(read_times(stream, table, range(table.num_rows))[1].max())
+    last = int(read_times(stream, table, range(n_before, n_before + table.num_rows))[1].max())
     if MATTERS in sent.column_names:
         matters = sent[MATTERS]
         table, shards = table.filter(matters), shards[matters.to_numpy()]
     if len(task.keys) > 1:
         # Small numbers are sorted by their digits, at a tenth of the cost.
-        table = table.take(row_indices(np.argsort(shards.astype(np.uint16), kind="stable")))
+        table = table.take(row_indices(np.argsort(shards.astype(np.min_scalar_type(len(task.keys))), kind="stable")))
     ends = np.cumsum(np.bincount(shards, minlength=len(task.keys))).tolist()
     pieces = [table.slice(begin, end - begin) for begin, end in zip([0, *ends], ends, strict=False)]
     payloads = [write_table(piece) if piece.num_rows else None for piece in pieces]
@@ -167,7 +173,7 @@ class Shard:
     def __init__(self, task: ShardTask, tables: bytes) -> None:
         self.task = task
         self.now = 0
-        self.live = Live(lambda: self.now / 1e6, None, keep_late=bool(task.late))
+        self.live = Live(lambda: self.now / 1e6, None, keep_late=bool(task.late), tells_late=False)
         self.live.memory_limit = limits_of_task(task.limits, task.n_tasks).n_bytes
         for input_ in task.inputs:
             self.live.open(_opened(input_))
@@ -223,8 +229,11 @@ class Shard:
     def numbers(self) -> dict[str, int]:
         """What is known of it, as totals since the beginning."""
         counted = self.live.counters([RULE])
-        own = {name: counted[name] for name in ("events", "late", "matches", "waiting", "live_instances")}
-        return own | {"state_bytes": counted["bytes"]}
+        own = {name: counted[name] for name in ("events", "matches", "waiting", "live_instances")}
+        late = [
+            self.live.streams[input_.name].n_late for input_, counts in zip(self.task.inputs, self.task.counts_late, strict=True) if counts
+        ]
+        return own | {"late": sum(late), "state_bytes": counted["bytes"]}
 
     @property
     def time(self) -> int:

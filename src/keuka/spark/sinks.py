@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from keuka.events.sinks import check_csv, json_value, python_values
+from keuka.pipelines.values import N_SHOWN
+from keuka.schema import RESULT
 from keuka.spark.schemas import arrow_schema, spark_schema
 
 # As Arrow writes CSV: a quote in a value is written twice, blanks are kept. As our JSON: every key in every line.
@@ -37,6 +39,12 @@ def as_text(frame: DataFrame, format: str, options: Mapping[str, str]) -> tuple[
     if not shown.equals(schema) or any(pa.types.is_floating(field.type) for field in schema):
         frame = frame.mapInArrow(_on_worker(format, schema, shown), spark_schema(shown))
     return frame, with_defaults(options, defaults)
+
+
+def first_rows(frame: DataFrame) -> pa.Table:
+    """What the console shows of the rows."""
+    ordered = frame.orderBy(RESULT.end, RESULT.start) if {*RESULT.names} <= {*frame.columns} else frame
+    return ordered.limit(N_SHOWN).toArrow().cast(arrow_schema("", frame.schema))  # Spark shows times in the zone of its session
 
 
 def with_defaults(options: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:

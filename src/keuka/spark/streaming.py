@@ -10,13 +10,14 @@ import functools
 import logging
 import pickle
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from keuka.automaton.tables import to_bytes
+from keuka.diagnostics import listing
 from keuka.errors import data_error
 from keuka.events.matches import result_schema
 from keuka.plan.division import ByKey, Part, Undivided
@@ -26,7 +27,7 @@ from keuka.run.limits import Limits
 from keuka.schema import TimeAxis
 from keuka.spark.processor import ShardProcessor
 from keuka.spark.schemas import spark_schema
-from keuka.spark.sent_rows import Frame, can_matter, key_hash, positioned, sent_columns, with_fields
+from keuka.spark.sent_rows import Frame, can_matter, key_hash, positioned, sent_columns, sent_header, with_fields
 from keuka.spark.shards import COMMAND, FLUSH, MATTERS, NOW, NUMBERS, OF, PACKED, ROWS, STREAMS, TOLD, ShardTask
 from keuka.spark.worker import SHARD, Input, Output
 
@@ -73,17 +74,24 @@ def told(
     late: Mapping[str, Output],
     axis: TimeAxis,
     moving: Moving,
-) -> DataFrame:
-    """What the shards of all parts tell: matches of outputs and late rows, as Arrow bytes, and numbers."""
+) -> tuple[DataFrame, tuple[ShardTask, ...]]:
+    """What the shards of all parts tell: matches of outputs and late rows, as Arrow bytes, and numbers; and what they are made for.
+
+    Spark knows sources and states by their order, which is one of names here: that of queries and sinks may change between two runs.
+    """
     spark = next(iter(frames.values())).data.sparkSession
     require_rocksdb(spark.conf.get(PROVIDER))
-    shown = []
-    untold = dict(late)
-    for part in parts:  # of a stream that several parts read, one tells the late rows
+    shown, tasks = [], []
+    untold, uncounted = dict(late), set(moving.going)
+    # Of a stream that several parts read, one tells the late rows, and counts them.
+    for part in sorted(parts, key=lambda part: sorted([output.name for output in part.tables.outputs])):
         own = [untold.pop(source.name) for source in part.tables.sources if source.name in untold]
-        shown.append(_told_by_part(part, frames, outputs, own, axis, moving))
+        frame, task = _told_by_part(part, frames, outputs, own, uncounted, axis, moving)
+        uncounted -= {source.name for source in part.tables.sources}
+        shown.append(frame)
+        tasks.append(task)
     named = [frame.observe(OBSERVED if i == 0 else f"{OBSERVED}_{i + 1}", *_numbers()) for i, frame in enumerate(shown)]
-    return functools.reduce(DataFrame.union, named)
+    return functools.reduce(DataFrame.union, named), tuple(tasks)
 
 
 def require_rocksdb(provider: str | None) -> None:
@@ -123,10 +131,11 @@ def _told_by_part(
     frames: Mapping[str, Frame],
     outputs: Mapping[str, Output],
     late: Sequence[Output],
+    counted: Collection[str],
     axis: TimeAxis,
     moving: Moving,
-) -> DataFrame:
-    sources = {source.name: source.columns for source in part.tables.sources}
+) -> tuple[DataFrame, ShardTask]:
+    sources = {source.name: source.columns for source in sorted(part.tables.sources, key=lambda source: source.name)}
     own = {source.stream: with_fields(frames[source.stream], source.schema.names) for source in part.plan.sources}
     sent = {name: sent_columns(part, own[name], columns) for name, columns in sources.items()}
     matters = needed(part.plan)
@@ -137,46 +146,50 @@ def _told_by_part(
     spark = next(iter(own.values())).data.sparkSession
     by = part.division.columns if isinstance(part.division, ByKey) else {}
     keys = shard_keys(1 if isinstance(part.division, Undivided) else _n_shards(spark, moving.shards))
-    task = pickle.dumps(
-        ShardTask(
-            tables=to_bytes(part.tables),
-            inputs=tuple([_input(name, own[name], read, part.plan.contributors) for name, read in sent.items()]),
-            lateness=tuple([moving.lateness[name] for name in sources]),
-            is_static=tuple([name not in moving.going for name in sources]),
-            outputs=tuple([outputs[output.name] for output in part.tables.outputs]),
-            late=tuple(late),
-            axis=axis,
-            key=tuple([(name, tuple(by.get(name, ()))) for name in sources]),
-            keys=keys,
-            idle_after=moving.idle_after,
-            limits=moving.limits,
-            n_tasks=moving.n_tasks,
-        )
+    task = ShardTask(
+        tables=to_bytes(part.tables),
+        inputs=tuple([_input(name, own[name], read, part) for name, read in sent.items()]),
+        lateness=tuple([moving.lateness[name] for name in sources]),
+        is_static=tuple([name not in moving.going for name in sources]),
+        outputs=tuple([outputs[output.name] for output in part.tables.outputs]),
+        late=tuple(late),
+        counts_late=tuple([name in counted for name in sources]),
+        axis=axis,
+        key=tuple([tuple(by.get(name, ())) for name in sources]),
+        keys=keys,
+        idle_after=moving.idle_after,
+        limits=moving.limits,
+        n_tasks=moving.n_tasks,
     )
+    sent_task = pickle.dumps(task)
     packed = {
-        name: _packed(own[name], known[name], read, sf.pmod(key_hash(part.division, own[name], name), sf.lit(len(keys))), task, i)
+        name: _packed(own[name], known[name], read, sf.pmod(key_hash(part.division, own[name], name), sf.lit(len(keys))), sent_task, i)
         for i, (name, read) in enumerate(sent.items())
     }
     going = [frame for name, frame in packed.items() if name in moving.going]
+    if not going:
+        names = listing([output.name for output in part.tables.outputs], 4)
+        problem = f"{names} is found in {listing(list(sources), 4)} alone, which does not go on as the other streams do"
+        raise data_error("K512", problem, "match this query by itself, as over any other DataFrame")
     if moving.control is not None:
         going.append(_commands(spark, moving.control, keys))
     static = [frame for name, frame in packed.items() if name not in moving.going]
-    return (
+    shards = (
         functools.reduce(DataFrame.union, going)
         .groupBy(SHARD)
         .transformWithState(
-            statefulProcessor=ShardProcessor(task),
+            statefulProcessor=ShardProcessor(sent_task),
             outputStructType=spark_schema(TOLD),
             outputMode="Append",
             timeMode="None",
             initialState=functools.reduce(DataFrame.union, static).groupBy(SHARD) if static else None,
         )
     )
+    return shards, task
 
 
-def _input(name: str, frame: Frame, read: Sequence[int], contributors: bool) -> Input:
-    header = frame.header if contributors else replace(frame.header, id=None)
-    return Input(name, pa.schema([frame.schema.field(i) for i in read]), header, frame.unit, ())
+def _input(name: str, frame: Frame, read: Sequence[int], part: Part) -> Input:
+    return Input(name, pa.schema([frame.schema.field(i) for i in read]), sent_header(frame, part.plan.contributors), frame.unit, ())
 
 
 def _packed(frame: Frame, matters: Column | None, read: Sequence[int], shard: Column, task: bytes, index: int) -> DataFrame:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import logging
 import shutil
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +31,13 @@ from keuka.events.frontiers import BEGINNING, INFINITE
 from keuka.events.parts import new_part, parts_of, resolve, sync
 from keuka.events.rejection import REASON, STREAM, rejected_schema
 from keuka.pipelines.checking import Bound, described, staged_path
-from keuka.pipelines.staging import MARKER, find_obstacle, make_directory
+from keuka.pipelines.staging import INSIDE, MARKER, find_obstacle, make_directory
 from keuka.pipelines.values import (
     AVAILABLE_NOW,
     CONSOLE,
     LATE,
     METRICS,
     METRICS_SCHEMA,
-    N_SHOWN,
     REJECTED,
     Batch,
     Report,
@@ -46,29 +46,33 @@ from keuka.pipelines.values import (
     SparkSettings,
     Steps,
 )
-from keuka.schema import RESULT, TimeAxis
+from keuka.schema import TimeAxis
 from keuka.spark.failures import Py4JError, explained
 from keuka.spark.inputs import Source, counts_in
-from keuka.spark.jobs import Results, results
-from keuka.spark.schemas import arrow_schema, spark_schema, spark_type
+from keuka.spark.jobs import Results, parallelism, results
+from keuka.spark.schemas import spark_schema, spark_type
 from keuka.spark.session import is_connect
-from keuka.spark.shards import FLUSH, N_ROWS, OF
+from keuka.spark.shard_state import another_checkpoint, describe, require_same
+from keuka.spark.shards import FLUSH, N_ROWS, OF, ShardTask
 from keuka.spark.shards import METRICS as NUMBERS
-from keuka.spark.sinks import as_text
+from keuka.spark.sinks import as_text, first_rows
 from keuka.spark.streaming import OBSERVED, PARTITIONS, STREAMING_SETTINGS, passed_by, rows_of
 from keuka.spark.worker import Output
 
 log = logging.getLogger("keuka")
 
 POLLED_SECONDS = 0.2
-BATCH = "batch"
+# Directories of micro-batches are named by them, and by the checkpoint where no marker keeps another one away.
+BATCH, CHECKPOINT = "batch", "checkpoint"
+# What lines of the directory `control` begin with that are no commands.
+BEGAN, MADE_FOR = "began ", "made for "
 FILE_ROWS = 500_000  # of a micro-batch in one file
 ROWS_TOLD = f"{OBSERVED}_rows"  # observed: rows by output
 TOO_LATE = "later than its stream's lateness allows"
 # By name: where the rows of an output are among those that a micro-batch tells, and as what columns they are written, if as others.
 Outputs = Mapping[str, Sequence[tuple[Output, Sequence[Column] | None]]]
 
-ENDED = "the streams of this checkpoint have ended, so rows that come now are late; name another checkpoint to begin anew"
+ENDED = "the streams of this checkpoint have ended: rows that come after that are late; name another checkpoint to begin anew"
 
 
 def run(
@@ -82,23 +86,28 @@ def run(
 ) -> Report:
     """Runs micro-batches until the streams end, which they do with the trigger `available_now` alone, or until somebody interrupts."""
     assert bound.run.checkpoint is not None
+    checkpoint = _Checkpoint(spark, f"{bound.run.checkpoint}/control")
+    with explained("read the checkpoint"):
+        checkpoint.open(settings.shards or parallelism(spark))
+    settings = replace(settings, shards=settings.shards or checkpoint.n_shards)
     with _configured(spark, settings):
-        checkpoint = _Checkpoint(spark, f"{bound.run.checkpoint}/control")
-        with explained("read the checkpoint"):
-            lines = checkpoint.open()
-        targets = [target for sink in bound.sinks if (target := _target(spark, sink, here, checkpoint.id)) is not None]
         with explained("plan the queries"):
             found, frame, outputs = _tell(spark, settings, bound, sources, checkpoint.path)
+        targets = [target for sink in bound.sinks if (target := _target(spark, sink, here, checkpoint.id, outputs)) is not None]
+        with explained("read the checkpoint"):
+            checkpoint.require_same(found.shard_tasks, bound.has_sink(REJECTED))
+        for target in targets:
+            target.prepare()
         steps.end("plan")
-        shown: dict[str, tuple[pa.Table, int]] = {}
+        shown: dict[int, dict[str, tuple[pa.Table, int]]] = {}
         totals = _Totals(bound, sources, found.axis, shown, on_batch)
         writer = frame.writeStream.foreachBatch(_writing(outputs, targets, bound, shown))
         writer = _triggered(writer.option("checkpointLocation", bound.run.checkpoint), bound.run)
-        if FLUSH in lines:
+        if checkpoint.has_ended:
             log.warning("%s", ENDED)
         with explained("run the streams"):
             _follow(writer, totals)
-            if bound.run.trigger == AVAILABLE_NOW and FLUSH not in lines:
+            if bound.run.trigger == AVAILABLE_NOW and not checkpoint.has_ended:
                 # What is there is known only when it was read, so the streams end in a micro-batch of their own.
                 checkpoint.write(FLUSH)
                 _follow(writer, totals)
@@ -117,8 +126,7 @@ def _triggered(writer: Any, settings: RunSettings) -> Any:
 @contextlib.contextmanager
 def _configured(spark: SparkSession, settings: SparkSettings) -> Iterator[None]:
     """What a streaming query needs of its session, unless the pipeline says otherwise. A task for each shard is enough."""
-    n_shards = settings.shards or (spark.sparkContext.defaultParallelism if not is_connect(spark) else None)
-    wanted = {**STREAMING_SETTINGS, **({} if n_shards is None else {PARTITIONS: str(n_shards)})}
+    wanted = {**STREAMING_SETTINGS, PARTITIONS: str(settings.shards)}
     before = {name: spark.conf.get(name, None) for name in wanted if name not in settings.conf}
     for name in before:
         spark.conf.set(name, wanted[name])
@@ -136,37 +144,64 @@ def _follow(writer: Any, totals: _Totals) -> None:
         while not query.awaitTermination(POLLED_SECONDS):
             totals.add(query)
     finally:
-        query.stop()
+        with contextlib.suppress(PySparkException, Py4JError, OSError):  # what stopped this process may have stopped Spark, too
+            query.stop()
     totals.add(query)
 
 
 class _Checkpoint:
-    """The directory of commands in a checkpoint. Spark reads and writes it, wherever it is."""
+    """The directory of commands in a checkpoint. Spark reads and writes it, wherever it is.
+
+    Its first lines are for the driver: the name of the checkpoint with the number of shards, and what the shards were made for.
+    """
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         self.spark = spark
         self.path = path
         self.id = ""
+        self.n_shards = 0
+        self.has_ended = False
 
-    def open(self) -> list[str]:
-        """The commands so far. A new checkpoint gets a name."""
-        lines = self._lines()
-        if not lines:
-            self.write(f"began {uuid.uuid4()}")
-            lines = self._lines()
-        self.id = lines[0].partition(" ")[2]
-        return lines
+    def open(self, n_shards: int) -> None:
+        """A new checkpoint gets a name, and so many shards."""
+        began = self._lines(BEGAN)
+        if not began:
+            self.write(f"{BEGAN}{uuid.uuid4()} {n_shards}")
+            began = self._lines(BEGAN)
+        self.id, n_then = began[0].split()
+        self.n_shards = int(n_then)
+        self.has_ended = bool(self._lines(FLUSH))
+
+    def require_same(self, tasks: Sequence[ShardTask], rejects: bool) -> None:
+        """K557 if the checkpoint was made for other shards. Shards look, too, but after Spark has noted which files it gives them.
+
+        `rejects`: has a sink the rejected rows? Then every stream is read twice, and Spark goes on with no other number of sources.
+        """
+        own: dict[str, Any] = {"shards": [describe(task) for task in tasks], "rejects": rejects}
+        made_for = self._lines(MADE_FOR)
+        if not made_for:
+            self.write(f"{MADE_FOR}{json.dumps(own)}")
+            return
+        theirs = json.loads(made_for[0])
+        if len(theirs["shards"]) != len(tasks):
+            raise another_checkpoint(["queries that are divided in another way"])
+        for made, wanted in zip(theirs["shards"], own["shards"], strict=True):
+            require_same(made, wanted)
+        if theirs["rejects"] != rejects:
+            raise another_checkpoint([f"{'a' if theirs['rejects'] else 'no'} sink of rejected rows"])
 
     def write(self, line: str) -> None:
         self.spark.createDataFrame([(line,)], "value STRING").coalesce(1).write.mode("append").text(self.path)
 
-    def _lines(self) -> list[str]:
+    def _lines(self, command: str) -> list[str]:
+        """What follows the command on its lines, in the order of the alphabet."""
         try:
-            return sorted([row.value for row in self.spark.read.text(self.path).collect()])
+            rows = self.spark.read.text(self.path).where(sf.col("value").startswith(command)).collect()
         except PySparkException as error:
             if error.getCondition() != "PATH_NOT_FOUND":
                 raise
             return []
+        return sorted([row.value.removeprefix(command) for row in rows])
 
 
 # -- what is written to sinks ----------------------------------------------------------------------------------------------
@@ -178,6 +213,23 @@ class _Target:
 
     sink: Sink
     local: Path | None
+    checkpoint: str
+    is_ours: bool = False  # has this checkpoint written there before?
+
+    def prepare(self) -> None:
+        """Makes the directory, in which a marker names the checkpoint. What is overwritten is moved away first, as a whole."""
+        if self.local is None or self.is_ours:
+            return
+        if self.sink.mode == "overwrite" and self.local.exists():
+            old = new_part(self.local.parent, self.local.name)
+            self.local.rename(old)
+            shutil.rmtree(old)
+        make_directory(self.local)
+        part = new_part(self.local, INSIDE)
+        part.write_text(f"Keuka writes micro-batches into this directory, for the checkpoint\n{self.checkpoint}\n", encoding="utf-8")
+        sync(part)
+        part.rename(self.local / MARKER)
+        sync(self.local)
 
     def write(self, rows: DataFrame, batch_id: int) -> None:
         shown, options = as_text(rows, self.sink.format, self.sink.options)
@@ -186,7 +238,7 @@ class _Target:
             if self.sink.path is None:  # a table, or what else a format of Spark's is; it takes rows as they come
                 writer.mode("append").save()
             else:
-                writer.mode("overwrite").save(f"{self.sink.path}/{BATCH}={batch_id}")
+                writer.mode("overwrite").save(f"{self.sink.path}/{CHECKPOINT}={self.checkpoint}/{BATCH}={batch_id}")
             return
         place = self.local / f"{BATCH}={batch_id}"
         if place.exists():
@@ -201,41 +253,49 @@ class _Target:
         sync(self.local)
 
 
-def _target(spark: SparkSession, sink: Sink, here: bool, checkpoint: str) -> _Target | None:
-    """Where the micro-batches of a sink go, if it may be written there; None for the console."""
+def _target(spark: SparkSession, sink: Sink, here: bool, checkpoint: str, outputs: Outputs) -> _Target | None:
+    """Where the micro-batches of a sink go, if it may be written there; None for the console. Nothing is changed yet."""
     if sink.format == CONSOLE:
         if is_connect(spark):
             raise PipelineError(Diagnostic("K607", "streaming over Spark Connect has no console", help=("write to a directory",)))
         return None
     local = staged_path(sink, here)
+    if sink.path is not None:
+        _check_columns(sink, (BATCH,) if local is not None else (CHECKPOINT, BATCH), outputs)
     if local is None:
         if sink.mode != "append":
             help = ('write `mode = "append"`: each micro-batch is written as it comes, and what is there is not looked at',)
             raise PipelineError(Diagnostic("K606", "a streaming run adds to a sink that is elsewhere", label=f"`{sink.path}`", help=help))
-        return _Target(sink, None)
+        return _Target(sink, None, checkpoint)
     target = resolve(local)
     marker = target / MARKER
     if marker.exists() and checkpoint in marker.read_text(encoding="utf-8"):
-        return _Target(sink, target)
+        return _Target(sink, target, checkpoint, is_ours=True)
     obstacle = find_obstacle(target, sink.mode)
     if obstacle is None and sink.mode == "append" and any(target.glob(f"{BATCH}=*")):
         obstacle = ("the sink has micro-batches of another checkpoint", "go on with that one, or name another path for the sink")
     if obstacle is not None:
         raise PipelineError(Diagnostic("K606", obstacle[0], label=f"`{local}`", help=obstacle[1:]))
-    if sink.mode == "overwrite" and target.exists():
-        shutil.rmtree(target)
-    make_directory(target)
-    marker.write_text(f"Keuka writes micro-batches into this directory, for the checkpoint\n{checkpoint}\n", encoding="utf-8")
-    return _Target(sink, target)
+    return _Target(sink, target, checkpoint)
+
+
+def _check_columns(sink: Sink, taken: Sequence[str], outputs: Outputs) -> None:
+    """K605 if a column has a name by which directories of micro-batches are named: readers would take one for the other."""
+    assert sink.of is not None  # filled in with the outputs
+    names = METRICS_SCHEMA.names if sink.of == METRICS else [name for output, _ in outputs[sink.of] for name in output.schema.names]
+    for name in names:
+        if name.lower() in taken:
+            problem = f"`{sink.of}` has a column `{name}`, and directories of micro-batches are named `{name.lower()}=...`"
+            raise PipelineError(Diagnostic("K605", problem, help=("give the column another name, with AS",)))
 
 
 def _writing(
     outputs: Outputs,
     targets: Sequence[_Target],
     bound: Bound,
-    shown: dict[str, tuple[pa.Table, int]],
+    shown: dict[int, dict[str, tuple[pa.Table, int]]],
 ) -> Callable[[DataFrame, int], None]:
-    """A function that writes a micro-batch to all sinks. Its rows are computed once."""
+    """A function that writes a micro-batch to all sinks. Its rows are computed once. `shown`: by micro-batch, what the console gets."""
     on_console = [sink.of for sink in bound.sinks if sink.format == CONSOLE and sink.of is not None]
 
     def write(frame: DataFrame, batch_id: int) -> None:
@@ -253,9 +313,7 @@ def _writing(
                 assert target.sink.of is not None  # filled in with the outputs
                 if (rows := find(target.sink.of)) is not None:
                     target.write(rows, batch_id)
-            for of in on_console:
-                if (rows := find(of)) is not None:
-                    shown[of] = _first_rows(rows), rows.count()
+            shown[batch_id] = {of: (first_rows(rows), rows.count()) for of in on_console if (rows := find(of)) is not None}
         finally:
             kept.unpersist()
 
@@ -281,11 +339,6 @@ def _metrics(spark: SparkSession, outputs: Outputs, n_rows: Mapping[int, int], s
             kind = of if of in (LATE, REJECTED) else "matches"
             rows.append((kind, output.name, n_rows.get(output.number, 0), seconds))
     return spark.createDataFrame(rows, spark_schema(METRICS_SCHEMA))
-
-
-def _first_rows(frame: DataFrame) -> pa.Table:
-    ordered = frame.orderBy(RESULT.end, RESULT.start) if {*RESULT.names} <= {*frame.columns} else frame
-    return ordered.limit(N_SHOWN).toArrow().cast(arrow_schema("", frame.schema))
 
 
 # -- the one streaming query -----------------------------------------------------------------------------------------------
@@ -350,7 +403,7 @@ class _Totals:
         bound: Bound,
         sources: Mapping[str, Source],
         axis: TimeAxis | None,
-        shown: dict[str, tuple[pa.Table, int]],
+        shown: dict[int, dict[str, tuple[pa.Table, int]]],
         on_batch: Callable[[Batch], None] | None,
     ) -> None:
         self.bound, self.sources, self.axis, self.shown, self.on_batch = bound, sources, axis, shown, on_batch
@@ -360,7 +413,9 @@ class _Totals:
         self.matches: Counter[str] = Counter(dict.fromkeys(bound.outputs, 0))
 
     def add(self, query: Any) -> None:
-        for progress in query.recentProgress:
+        """Adds what is new since the last call. Asking for all that Spark remembers would cost much more than asking for the last."""
+        latest = query.lastProgress
+        for progress in query.recentProgress if latest is not None and latest.batchId > self.last else ():
             if progress.batchId > self.last and progress.observedMetrics:
                 self.last = progress.batchId
                 self._add(progress)
@@ -378,15 +433,15 @@ class _Totals:
             late=sum([part["late"] or 0 for part in numbers]),
             matches={name: matches.get(str(i)) or 0 for i, name in enumerate(self.bound.outputs)},
             seconds=progress.durationMs.get("triggerExecution", 0) / 1000,
+            kernel_seconds=sum([part["kernel_us"] or 0 for part in numbers]) / 1e6,
             time=self._time(min(times)) if times else None,
             n_waiting=sum([part["waiting"] or 0 for part in numbers]),
             n_instances=sum([part["live_instances"] or 0 for part in numbers]),
             n_bytes=sum([part["state_bytes"] or 0 for part in numbers]),
             idle=max([part["idle"] or "" for part in numbers], default=""),
             waits_for=max([part["waits_for"] or "" for part in numbers], default=""),
-            shown=dict(self.shown),
+            shown=self.shown.pop(progress.batchId, {}),
         )
-        self.shown.clear()
         self.read += Counter(batch.read)
         self.rejected += Counter(batch.rejected)
         self.matches += Counter(batch.matches)

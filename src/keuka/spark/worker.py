@@ -6,6 +6,7 @@ several outputs, share one list of columns (`Slots`), so that they can be one Da
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import pickle
@@ -117,12 +118,19 @@ def _loaded(task: bytes) -> tuple[Task, Tables]:
 def run_partition(task_: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The results of the rows of a partition. Slices of time of several shards may have come to one."""
     task, tables = _loaded(task_)
-    try:
+    with rows_counted_in_partition():
         for shard, opened in _streams(task, batches):
             for found in run(tables, opened, axis=task.axis, limits=limits_of_task(task.limits, task.n_tasks)):
                 result = found.rows if task.slices is None or shard is None else own(found.rows, task.slices, shard)
                 if result.num_rows:
                     yield _packed(result, next(o for o in task.outputs if o.name == found.output), task.output_types)
+
+
+@contextlib.contextmanager
+def rows_counted_in_partition() -> Iterator[None]:
+    """Errors that name a row say how it was counted."""
+    try:
+        yield
     except KeukaError as error:
         note = "rows are counted within a partition of Spark, as they came to it"
         raise type(error)(*[replace(d, help=(*d.help, note)) if d.label else d for d in error.diagnostics]) from None
@@ -142,18 +150,18 @@ def _streams(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[in
             held, n_bytes = [], 0
     if not runs:
         for shard, tables in _divided(task, held):
-            yield shard, [_opened(input_, table) for input_, table in zip(task.inputs, tables, strict=True)]
+            yield shard, [open_input(input_, table) for input_, table in zip(task.inputs, tables, strict=True)]
         return
     _add(task, held, runs)
     for shard, streams in runs.items():
         readers = [pa.RecordBatchReader.from_batches(i.schema, r.read()) for i, r in zip(task.inputs, streams, strict=True)]
-        yield shard, [_opened(input_, reader) for input_, reader in zip(task.inputs, readers, strict=True)]
+        yield shard, [open_input(input_, reader) for input_, reader in zip(task.inputs, readers, strict=True)]
 
 
 def _add(task: Task, held: list[pa.RecordBatch], runs: dict[int | None, list[SortedRuns]]) -> None:
     for shard, tables in _divided(task, held):
         if shard not in runs:
-            runs[shard] = [SortedRuns(_opened(input_, input_.schema.empty_table())) for input_ in task.inputs]
+            runs[shard] = [SortedRuns(open_input(input_, input_.schema.empty_table())) for input_ in task.inputs]
         for stream, table in zip(runs[shard], tables, strict=True):
             stream.add(table)
 
@@ -181,7 +189,7 @@ def _rows_of(input_: Input, index: int, rows: pa.Table, n_inputs: int) -> pa.Tab
     return pa.Table.from_arrays(columns, schema=input_.schema)
 
 
-def _opened(input_: Input, rows: pa.Table | pa.RecordBatchReader) -> OpenStream:
+def open_input(input_: Input, rows: pa.Table | pa.RecordBatchReader) -> OpenStream:
     return open_stream(input_.name, Stream(rows, time=input_.header.time, id=input_.header.id, unit=input_.unit))
 
 
