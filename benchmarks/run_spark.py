@@ -280,7 +280,7 @@ PIPELINE = f"""
 import json, keuka
 from keuka.pipelines import Input, Queries, Sink
 files = [Sink("parquet", path="pipeline_out", mode="overwrite"), Sink("json", of="metrics", path="metrics", mode="overwrite")]
-streams = {{"Stock": Input("parquet", path="pipeline.parquet")}}
+streams = {{"Stock": Input("parquet", path="pipeline.parquet", time="ts")}}
 pipeline = keuka.Pipeline(streams=streams, queries=[Queries(text={w1.QUERY!r}, language="cel")], sinks=[*files, Sink("console")])
 print(json.dumps(pipeline.run().steps))
 """

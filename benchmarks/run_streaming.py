@@ -236,7 +236,7 @@ def state(spark: SparkSession) -> Iterator[Row]:
         promised = f"4 times and a snapshot of {snapshot / 1e6:.0f} MB"
         yield Row(what, result, promised, max(n_written, n_told) <= allowed, {"seconds": one.seconds()})
         # Workers take up the kernels that they still have only for the same task; with another limit all is read from the checkpoint.
-        one.make = matching(query, time="at", limits=keuka.Limits(matches=2**40))
+        one.make = matching(query, time="at", limits=keuka.Limits(memory="4 GB"))
         one.start()
         (last,) = files_of(f"last_{n_instances}", table.slice(table.num_rows - n_prices), n_prices)
         one.take(*last)
