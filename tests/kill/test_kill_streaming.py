@@ -27,6 +27,7 @@ SEED = os.environ.get("SEED", "0")
 N_KILLS = int(os.environ.get("KEUKA_STREAM_KILLS", "30"))
 N_FILES = 20 + 3 * N_KILLS  # a run that is killed reads one or two, seldom three
 FILE_ROWS = 2_000
+MOST_COMMITS = 35  # while which workers are killed
 MOST_RUNS = 4 * N_KILLS + 20
 QUERY = "SEQ(A a, B b, C c) WHERE [k] WITHIN 500 RETURN a.n AS first, b.n AS second, c.n AS third PUBLISH Found"
 PIPELINE = f"""
@@ -114,7 +115,7 @@ def run_until_read(program: str, rng: random.Random, n_kills: int, kill: Callabl
             if process.poll() is None:
                 kill(process, rng)
                 n_killed += 1
-        told, _ = process.communicate(timeout=300)
+        told, _ = process.communicate(timeout=300 + N_FILES)
         if process.returncode == 0:
             return n_killed
         assert process.returncode == -signal.SIGKILL, told
@@ -182,10 +183,10 @@ def test_workers_may_be_killed_at_any_moment(folder: Path):
     rng = random.Random(f"{SEED} workers")
     process = start(RUN_PIPELINE)
     wait_for_progress(process, rng)
-    while process.poll() is None and n_commits() < N_FILES - 5:
+    while process.poll() is None and n_commits() < MOST_COMMITS:
         kill_worker(process, rng)
         time.sleep(1)
-    told, _ = process.communicate(timeout=300)
+    told, _ = process.communicate(timeout=300 + N_FILES)
     assert process.returncode == 0, told
     assert rows_of(pq.read_table("out")) == expected(ends=True), f"SEED={SEED}"
 

@@ -19,6 +19,7 @@ import pytest
 import keuka
 from keuka.cli import main
 from keuka.pipelines import Input, Queries, Sink, SparkSettings
+from keuka.spark.jobs import results
 
 from ..pipeline.crashing import Crasher
 from ..pipeline.market import RISE, TICKS
@@ -396,3 +397,26 @@ def test_a_stream_that_only_a_query_without_a_sink_reads_is_not_read():
     embedded = run(Sink("json", of="Rise", path="embedded"), streams=streams, queries=queries, embedded=True)
     on_spark = run(Sink("json", of="Rise", path="on_spark"), streams=streams, queries=queries)
     assert on_spark.read == embedded.read == {"Stock": 6, "Others": 0}
+
+
+def test_small_files_are_read_and_matched_by_one_task(spark):
+    """Two streams of two files each, with bad rows: nothing is shuffled, and all is as in this process."""
+    for stream, price in (("asks", 10), ("bids", 11)):
+        Path(stream).mkdir()
+        for i in range(2):
+            rows = [f"{10 * i + j},{'ab'[j % 2]},{price + j % 3}" for j in range(10)]
+            Path(stream, f"{i}.csv").write_text("\n".join(["at,name,price", *rows, ",a,1", ""]))
+    streams = {name: Input("csv", path=name.lower(), time="at", on_bad_row="reject") for name in ("Asks", "Bids")}
+    text = "SEQ(Asks a, Bids b) WHERE [name] AND b.price > a.price WITHIN 3 RETURN a.at AS ask, b.at AS bid PUBLISH Found"
+
+    def found(embedded: bool, path: str) -> keuka.pipelines.Report:
+        return keuka.Pipeline(streams, [Queries(text=text, language="sase")], [Sink("csv", path=path)]).run(embedded=embedded)
+
+    on_spark, embedded = found(False, "on_spark"), found(True, "embedded")
+    assert (on_spark.read, on_spark.rejected, on_spark.matches) == (embedded.read, embedded.rejected, embedded.matches)
+    assert on_spark.rejected == {"Asks": 2, "Bids": 2}
+    assert content("on_spark") == content("embedded")
+    frames = {name: keuka.Stream(spark.read.csv(name.lower(), header=True, inferSchema=True), time="at") for name in streams}
+    planned = results(keuka.sase(text), frames, outputs=None, in_one_task=True).frame._jdf.queryExecution().executedPlan().toString()
+    assert "Coalesce 1" in planned
+    assert "Exchange" not in planned

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import keuka
 from keuka.spark.schemas import spark_schema
+from keuka.spark.streaming import observed_in
 
 TICKS = pa.schema([("at", pa.int64()), ("name", pa.string()), ("price", pa.float64())])
 RISES = keuka.cel("SELECT name, price_1 AS low, price AS high FROM S NEXT {$2.name = $1.name AND $2.price > $1.price} S")
@@ -53,7 +54,8 @@ def run(found: DataFrame, folder: Path) -> list[dict[str, Any]]:
     )
     started = writer.trigger(availableNow=True).start()
     started.awaitTermination()
-    return [progress.observedMetrics["keuka"].asDict() for progress in started.recentProgress if "keuka" in progress.observedMetrics]
+    told = [observed_in(progress) for progress in started.recentProgress]
+    return [numbers["keuka"] for numbers in told if "keuka" in numbers]
 
 
 def results(spark: SparkSession, folder: Path) -> list[tuple[Any, ...]]:

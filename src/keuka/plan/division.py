@@ -44,7 +44,12 @@ class Undivided:
     reason: str
 
 
-Division = ByKey | BySlices | Undivided
+@dataclass(frozen=True)
+class Together:
+    """Rows are so few that dividing them would cost more than it brings."""
+
+
+Division = ByKey | BySlices | Undivided | Together
 
 
 @dataclass(frozen=True)

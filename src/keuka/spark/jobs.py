@@ -29,7 +29,7 @@ from keuka.events.rejection import FILE, LINE, REASON, STREAM, TEXT
 from keuka.events.sources import Stream
 from keuka.events.types_seen import TypesSeen
 from keuka.expressions import Expression
-from keuka.plan.division import END, START, ByKey, BySlices, Division, Part, Undivided, divide, divide_endless
+from keuka.plan.division import END, START, ByKey, BySlices, Division, Part, Together, Undivided, divide, divide_endless
 from keuka.plan.prefilter import needed
 from keuka.query import EVENTS, Prepared, check_limits, prepare
 from keuka.run.limits import Limits
@@ -101,12 +101,13 @@ def results(
     idle_after: object = None,
     control: str | None = None,
     keeps_late: bool = False,
+    in_one_task: bool = False,
     **options: Any,
 ) -> Results:
     """The matches of the outputs (None: of all, (): of the last query's). Whatever is wrong is said before a job starts.
 
     `rejected` gets a DataFrame for each stream with the rows that cannot be events, which are left out then. `control` and `keeps_late`
-    are for streams that go on: `streaming.Moving` says what they mean.
+    are for streams that go on: `streaming.Moving` says what they mean. `in_one_task`: rows are so few that one task reads and matches them.
     """
     if shards is not None and (not isinstance(shards, int) or isinstance(shards, bool) or shards < 1):
         raise ValueError(f"shards must be a number of partitions from 1 on, not {shards!r}")
@@ -135,6 +136,8 @@ def results(
             names = listing([name for name, _, _ in part.plan.outputs], 4)
             remedy = "add an equality of one column between all events, or a window, so that it can be divided"
             log.warning("%s runs on one worker: %s; %s", names, part.division.reason, remedy)
+    if in_one_task:
+        parts = (Part(prepared.plan, prepared.tables, Together()),)
     allowed = limits or Limits(), _tasks_at_once(spark)
     if going & read:
         if allowed[0].seconds is not None or allowed[0].matches is not None:
@@ -313,6 +316,8 @@ def _rejected(name: str, frame: Frame) -> DataFrame:
 
 def _divided(rows: DataFrame, where: Column, columns: Sequence[str], part: Part, slices: Slices | None, shards: int | None) -> DataFrame:
     """These columns of the rows, each where it must go; a row that several shards need is there once for each, and says for which."""
+    if isinstance(part.division, Together):
+        return rows.select(*columns).coalesce(1)  # read by the task that matches: nothing is shuffled
     if isinstance(part.division, Undivided):
         return rows.select(*columns).repartition(1)
     if slices is not None:

@@ -54,8 +54,9 @@ log = logging.getLogger("keuka")
 
 POLLED_SECONDS = 0.2
 # With Spark's default of 200 partitions, which are not joined once results are kept, the example of `keuka new` took 2,000 tasks and 45 s
-# in a warm session; with one it took 16 tasks and 9 s. So rows are divided only from SMALL_BYTES on, and finely only from SHARD_BYTES on.
-SMALL_BYTES, SHARD_BYTES = 2**20, 2**24
+# in a warm session; with one it took 16 tasks and 9 s. So rows are divided only from twice SMALL_BYTES on, and finely only from SHARD_BYTES
+# on: the Python of each task takes a second of a processor to start.
+SMALL_BYTES, SHARD_BYTES = 2**22, 2**24
 
 
 def run(
@@ -131,8 +132,11 @@ def _run(spark: SparkSession, settings: SparkSettings, bound: Bound, sources: Ma
     streams = {name: described(bound.streams[name], frame) for name, frame in events.items()}
     options: dict[str, Any] = {"type_column": bound.type_column, "params": bound.params}
     with explained("plan the queries"):
-        shards = settings.shards or _choose_shards(spark, list(events.values()))
-        planned = results(bound.query, streams, outputs=bound.outputs, shards=shards, limits=bound.limits, **options)
+        sizes = [estimate_bytes(frame) for name, frame in events.items() if sources[name].is_read]
+        n_bytes = None if None in sizes else sum([size for size in sizes if size is not None])
+        options["shards"] = settings.shards or _choose_shards(spark, n_bytes)
+        options["in_one_task"] = here and settings.shards is None and n_bytes is not None and n_bytes < 2 * SMALL_BYTES
+        planned = results(bound.query, streams, outputs=bound.outputs, limits=bound.limits, **options)
     steps.end("plan")
     finding = Observation("matches")
     kept = planned.frame.observe(finding, *_count_matches(planned)).persist()
@@ -160,7 +164,7 @@ def _run(spark: SparkSession, settings: SparkSettings, bound: Bound, sources: Ma
                 assert sink.of is not None  # filled in with the outputs
                 if sink.of == METRICS:
                     table = metrics_table(read, rejected, matches, steps.total)
-                    frames[METRICS], n_rows[METRICS] = spark.createDataFrame(table), table.num_rows
+                    frames[METRICS], n_rows[METRICS] = spark.createDataFrame(table).coalesce(1), table.num_rows
                 with explained(f"write the sink of `{sink.of}`"):
                     if sink.format == CONSOLE:
                         shown[sink.of] = first_rows(frames[sink.of]), n_rows[sink.of]
@@ -178,12 +182,10 @@ def _run(spark: SparkSession, settings: SparkSettings, bound: Bound, sources: Ma
     return Report(read, rejected, matches, steps.seconds, shown)
 
 
-def _choose_shards(spark: SparkSession, frames: Sequence[DataFrame]) -> int:
+def _choose_shards(spark: SparkSession, n_bytes: int | None) -> int:
     """As many as rows of this size need; as many as Spark runs at once where it does not know the size."""
     n_at_once = parallelism(spark)
-    sizes = [estimate_bytes(frame) for frame in frames]
-    n_bytes = sum([size for size in sizes if size is not None])
-    return n_at_once if None in sizes else max(1, min(n_at_once, n_bytes // SMALL_BYTES), n_bytes // SHARD_BYTES)
+    return n_at_once if n_bytes is None else max(1, min(n_at_once, n_bytes // SMALL_BYTES), n_bytes // SHARD_BYTES)
 
 
 def _count_matches(found: Results) -> list[Column]:
@@ -199,7 +201,7 @@ def _refusal(spark: SparkSession, sources: Mapping[str, Source], error: DataErro
     counts = {}
     with explained("read the streams"):
         for name, each in sources.items():
-            counts[name] = Counts() if each.rejects else each.count(spark)
+            counts[name] = each.count(spark) if each.is_read and not each.rejects else Counts()
             if counts[name].n_unreadable:
                 return each.error(spark, counts[name].n_unreadable)
     return refused(counts) or error

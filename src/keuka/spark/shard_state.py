@@ -6,6 +6,7 @@ same map, changed. The state is a snapshot and a log of what came since; decisio
 
 from __future__ import annotations
 
+import itertools
 import json
 import secrets
 import time as clock
@@ -64,10 +65,12 @@ class Copy:
     number: int
     token: str
     n_bytes: int
+    call: int
 
 
 # Workers serve many partitions, and go on with those they have seen.
 _copies: dict[str, Copy] = {}
+_calls = itertools.count()
 
 
 def advance(task_: bytes, store: Store, arrived: Arrived) -> Iterator[tuple[int, pa.Table | None, dict[str, Any]]]:
@@ -85,7 +88,7 @@ def advance(task_: bytes, store: Store, arrived: Arrived) -> Iterator[tuple[int,
         yield of, table, {}
     head, n_written = _write(store, head, arrived.to_bytes(), shard)
     after = shard.numbers()
-    _keep(head.id, Copy(shard, task_, head.number, head.tokens[-1], after["state_bytes"]), task)
+    _keep(head.id, Copy(shard, task_, head.number, head.tokens[-1], after["state_bytes"], next(_calls)), task)
     counted = {name: after[name] - before[name] for name in ("events", "late", "matches")}
     held = {name: after[name] for name in ("waiting", "live_instances", "state_bytes")}
     kernel_us = (clock.perf_counter_ns() - began) // 1000
@@ -100,7 +103,7 @@ def _take_up(task_: bytes, store: Store, head: Head) -> tuple[Shard, int]:
     n_restored = 0
     if copy is None or copy.task != task_ or not head.can_follow(copy):
         task = load_task(task_)
-        copy = Copy(Shard(task, store.tables(task)), task_, 0, "", 0)
+        copy = Copy(Shard(task, store.tables(task)), task_, 0, "", 0, 0)
         if head.snapshot:
             copy.shard.put(store.snapshot(head))
             copy.number = head.snapshot
@@ -138,14 +141,14 @@ def _write(store: Store, head: Head, entry: bytes, shard: Shard) -> tuple[Head, 
 def _keep(id: str, copy: Copy, task: ShardTask) -> None:
     """Keeps the copy, and as many others as take half of what a task may take: the rest is for the shard that runs.
 
-    Copies that a later attempt can hardly take up go first. Shards are called in turn, so of the others the one that was called last goes
-    first: it will be called last again.
+    Copies that were not called for so long that the log has forgotten what they missed go first. Shards are called in turn, so of the
+    others the one that was called last goes first: it will be called last again.
     """
     limit = limits_of_task(task.limits, task.n_tasks).n_bytes // 2
     n_bytes = copy.n_bytes + sum([other.n_bytes for other in _copies.values()])
-    current = [other for other, kept in _copies.items() if kept.task == copy.task and kept.number >= copy.number - KEPT_ENTRIES]
-    outdated = [other for other in _copies if other not in current] if n_bytes > limit else []
-    for other in [*outdated, *reversed(current)]:
+    oldest = copy.call - KEPT_ENTRIES * (len(_copies) + 1)
+    outdated = [other for other, kept in _copies.items() if kept.call < oldest]
+    for other in [*outdated, *reversed([other for other in _copies if other not in outdated])]:
         if n_bytes <= limit:
             break
         n_bytes -= _copies.pop(other).n_bytes

@@ -11,6 +11,7 @@ import logging
 import pickle
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -118,6 +119,15 @@ def passed_by(rows: DataFrame, output: Output) -> DataFrame:
         return pass_by(tag, batches)
 
     return rows.mapInArrow(run, spark_schema(TOLD))
+
+
+def observed_in(progress: Any) -> dict[str, dict[str, Any]]:
+    """What Spark observed in a micro-batch, by name. Over Connect a row comes as its values beside its schema."""
+    rows = {name: row.asDict() for name, row in progress.observedMetrics.items()}
+    return {
+        name: dict(zip([f["name"] for f in row["schema"]["fields"]], row["values"], strict=True)) if {*row} == {"values", "schema"} else row
+        for name, row in rows.items()
+    }
 
 
 def _numbers() -> list[Column]:

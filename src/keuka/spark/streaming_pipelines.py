@@ -15,7 +15,7 @@ import shutil
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from keuka.events.frontiers import BEGINNING, INFINITE
 from keuka.events.parts import new_part, parts_of, resolve, sync
 from keuka.events.rejection import REASON, STREAM, rejected_schema
 from keuka.pipelines.checking import Bound, described, staged_path
-from keuka.pipelines.staging import INSIDE, MARKER, find_obstacle, make_directory
+from keuka.pipelines.staging import INSIDE, MARKER, find_obstacle, make_directory, recover
 from keuka.pipelines.values import (
     AVAILABLE_NOW,
     CONSOLE,
@@ -53,10 +53,10 @@ from keuka.spark.jobs import Results, parallelism, results
 from keuka.spark.schemas import spark_schema, spark_type
 from keuka.spark.session import is_connect
 from keuka.spark.shard_state import another_checkpoint, describe, require_same
-from keuka.spark.shards import FLUSH, N_ROWS, OF, ShardTask
+from keuka.spark.shards import FLUSH, N_ROWS, OF
 from keuka.spark.shards import METRICS as NUMBERS
 from keuka.spark.sinks import as_text, first_rows
-from keuka.spark.streaming import OBSERVED, PARTITIONS, STREAMING_SETTINGS, passed_by, rows_of
+from keuka.spark.streaming import OBSERVED, PARTITIONS, STREAMING_SETTINGS, observed_in, passed_by, rows_of
 from keuka.spark.worker import Output
 
 log = logging.getLogger("keuka")
@@ -88,16 +88,21 @@ def run(
     assert bound.run.checkpoint is not None
     checkpoint = _Checkpoint(spark, f"{bound.run.checkpoint}/control")
     with explained("read the checkpoint"):
-        checkpoint.open(settings.shards or parallelism(spark))
-    settings = replace(settings, shards=settings.shards or checkpoint.n_shards)
+        checkpoint.open()
+    n_shards = settings.shards or (checkpoint.made_for.n_shards if checkpoint.made_for is not None else parallelism(spark))
+    settings = replace(settings, shards=n_shards)
     with _configured(spark, settings):
         with explained("plan the queries"):
             found, frame, outputs = _tell(spark, settings, bound, sources, checkpoint.path)
         targets = [target for sink in bound.sinks if (target := _target(spark, sink, here, checkpoint.id, outputs)) is not None]
-        with explained("read the checkpoint"):
-            checkpoint.require_same(found.shard_tasks, bound.has_sink(REJECTED))
+        made_for = _MadeFor(n_shards, [describe(task) for task in found.shard_tasks], bound.has_sink(REJECTED), bound.has_sink(LATE))
+        if checkpoint.made_for is not None:
+            made_for.require_same(checkpoint.made_for)
         for target in targets:
             target.prepare()
+        if checkpoint.made_for is None:
+            with explained("write the checkpoint"):
+                checkpoint.write(f"{MADE_FOR}{json.dumps(asdict(made_for))}")
         steps.end("plan")
         shown: dict[int, dict[str, tuple[pa.Table, int]]] = {}
         totals = _Totals(bound, sources, found.axis, shown, on_batch)
@@ -149,46 +154,48 @@ def _follow(writer: Any, totals: _Totals) -> None:
     totals.add(query)
 
 
+@dataclass(frozen=True)
+class _MadeFor:
+    """What a checkpoint was made for. Shards look, too, but only after Spark has noted which files it gives them."""
+
+    n_shards: int
+    shards: list[dict[str, Any]]  # of each part
+    rejects: bool  # has a sink the rejected rows? Then Spark reads every stream twice, and goes on with no other number of sources
+    keeps_late: bool  # and one the late rows? Then shards get all columns
+
+    def require_same(self, theirs: _MadeFor) -> None:
+        """K557 if another checkpoint was made for something else."""
+        if len(theirs.shards) != len(self.shards):
+            raise another_checkpoint(["queries that are divided in another way"])
+        for name, before, now in (("rejected", theirs.rejects, self.rejects), ("late", theirs.keeps_late, self.keeps_late)):
+            if before != now:
+                raise another_checkpoint([f"{'a' if before else 'no'} sink of {name} rows"])
+        for made, wanted in zip(theirs.shards, self.shards, strict=True):
+            require_same(made, wanted)
+
+
 class _Checkpoint:
     """The directory of commands in a checkpoint. Spark reads and writes it, wherever it is.
 
-    Its first lines are for the driver: the name of the checkpoint with the number of shards, and what the shards were made for.
+    Two of its lines are for the driver: the name of the checkpoint, and what it was made for.
     """
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         self.spark = spark
         self.path = path
         self.id = ""
-        self.n_shards = 0
+        self.made_for: _MadeFor | None = None
         self.has_ended = False
 
-    def open(self, n_shards: int) -> None:
-        """A new checkpoint gets a name, and so many shards."""
+    def open(self) -> None:
+        """A new checkpoint gets a name. What it is made for is known only when the queries are planned."""
         began = self._lines(BEGAN)
         if not began:
-            self.write(f"{BEGAN}{uuid.uuid4()} {n_shards}")
+            self.write(f"{BEGAN}{uuid.uuid4()}")
             began = self._lines(BEGAN)
-        self.id, n_then = began[0].split()
-        self.n_shards = int(n_then)
+        self.id = began[0]
+        self.made_for = next((_MadeFor(**json.loads(line)) for line in self._lines(MADE_FOR)), None)
         self.has_ended = bool(self._lines(FLUSH))
-
-    def require_same(self, tasks: Sequence[ShardTask], rejects: bool) -> None:
-        """K557 if the checkpoint was made for other shards. Shards look, too, but after Spark has noted which files it gives them.
-
-        `rejects`: has a sink the rejected rows? Then every stream is read twice, and Spark goes on with no other number of sources.
-        """
-        own: dict[str, Any] = {"shards": [describe(task) for task in tasks], "rejects": rejects}
-        made_for = self._lines(MADE_FOR)
-        if not made_for:
-            self.write(f"{MADE_FOR}{json.dumps(own)}")
-            return
-        theirs = json.loads(made_for[0])
-        if len(theirs["shards"]) != len(tasks):
-            raise another_checkpoint(["queries that are divided in another way"])
-        for made, wanted in zip(theirs["shards"], own["shards"], strict=True):
-            require_same(made, wanted)
-        if theirs["rejects"] != rejects:
-            raise another_checkpoint([f"{'a' if theirs['rejects'] else 'no'} sink of rejected rows"])
 
     def write(self, line: str) -> None:
         self.spark.createDataFrame([(line,)], "value STRING").coalesce(1).write.mode("append").text(self.path)
@@ -220,6 +227,7 @@ class _Target:
         """Makes the directory, in which a marker names the checkpoint. What is overwritten is moved away first, as a whole."""
         if self.local is None or self.is_ours:
             return
+        recover([self.local])  # a killed run may have left what it moved away
         if self.sink.mode == "overwrite" and self.local.exists():
             old = new_part(self.local.parent, self.local.name)
             self.local.rename(old)
@@ -374,7 +382,8 @@ def _tell(
         schema = rejected_schema([source.rejected_columns for source in sources.values()])
         output = Output(REJECTED, len(found.outputs) + len(found.late), schema, ())
         outputs[REJECTED] = [(output, None)]
-        for source in sources.values():
+        # Spark knows sources by their order, and the order of a file may change.
+        for source in [source for _, source in sorted(sources.items()) if source.is_read]:
             frame = frame.union(passed_by(source.rejected(spark, schema, None), output))
     counted = [output for several in outputs.values() for output, _ in several]
     sums = [sf.sum(sf.when(sf.col(OF) == sf.lit(output.tag), sf.col(N_ROWS))).alias(str(output.tag)) for output in counted]
@@ -408,6 +417,7 @@ class _Totals:
     ) -> None:
         self.bound, self.sources, self.axis, self.shown, self.on_batch = bound, sources, axis, shown, on_batch
         self.last = -1
+        self.latest = ""  # the time of Spark's last report
         self.read: Counter[str] = Counter(dict.fromkeys(sources, 0))
         self.rejected: Counter[str] = Counter(dict.fromkeys(sources, 0))
         self.matches: Counter[str] = Counter(dict.fromkeys(bound.outputs, 0))
@@ -415,13 +425,16 @@ class _Totals:
     def add(self, query: Any) -> None:
         """Adds what is new since the last call. Asking for all that Spark remembers would cost much more than asking for the last."""
         latest = query.lastProgress
-        for progress in query.recentProgress if latest is not None and latest.batchId > self.last else ():
+        if latest is None or latest.timestamp == self.latest:
+            return
+        self.latest = latest.timestamp
+        for progress in query.recentProgress:
             if progress.batchId > self.last and progress.observedMetrics:
                 self.last = progress.batchId
                 self._add(progress)
 
     def _add(self, progress: Any) -> None:
-        told = {name: row.asDict() for name, row in progress.observedMetrics.items()}
+        told = observed_in(progress)
         numbers = [part for name, part in told.items() if name == OBSERVED or name.removeprefix(f"{OBSERVED}_").isdigit()]
         counts = {name: counts_in(told.get(_observed(name), {})) for name in self.sources}
         matches = told.get(ROWS_TOLD, {})
