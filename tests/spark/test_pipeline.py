@@ -410,13 +410,15 @@ def test_small_files_are_read_and_matched_by_one_task(spark):
     text = "SEQ(Asks a, Bids b) WHERE [name] AND b.price > a.price WITHIN 3 RETURN a.at AS ask, b.at AS bid PUBLISH Found"
 
     def found(embedded: bool, path: str) -> keuka.pipelines.Report:
-        return keuka.Pipeline(streams, [Queries(text=text, language="sase")], [Sink("csv", path=path)]).run(embedded=embedded)
+        return keuka.Pipeline(streams, [Queries(text=text, language="sase")], [Sink("parquet", path=path)]).run(embedded=embedded)
 
     on_spark, embedded = found(False, "on_spark"), found(True, "embedded")
     assert (on_spark.read, on_spark.rejected, on_spark.matches) == (embedded.read, embedded.rejected, embedded.matches)
     assert on_spark.rejected == {"Asks": 2, "Bids": 2}
-    assert content("on_spark") == content("embedded")
-    frames = {name: keuka.Stream(spark.read.csv(name.lower(), header=True, inferSchema=True), time="at") for name in streams}
+    assert in_order(pa.parquet.read_table("on_spark")) == in_order(pa.parquet.read_table("embedded"))
+    frames = {
+        name: keuka.Stream(spark.read.csv(str(Path(name.lower()).absolute()), header=True, inferSchema=True), time="at") for name in streams
+    }
     planned = results(keuka.sase(text), frames, outputs=None, in_one_task=True).frame._jdf.queryExecution().executedPlan().toString()
     assert "Coalesce 1" in planned
     assert "Exchange" not in planned
