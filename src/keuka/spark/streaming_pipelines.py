@@ -189,26 +189,24 @@ class _Checkpoint:
 
     def open(self) -> None:
         """A new checkpoint gets a name. What it is made for is known only when the queries are planned."""
-        began = self._lines(BEGAN)
+        lines = self._lines()
+        began, made_for = ([line.removeprefix(command) for line in lines if line.startswith(command)] for command in (BEGAN, MADE_FOR))
+        self.id = began[0] if began else str(uuid.uuid4())
         if not began:
-            self.write(f"{BEGAN}{uuid.uuid4()}")
-            began = self._lines(BEGAN)
-        self.id = began[0]
-        self.made_for = next((_MadeFor(**json.loads(line)) for line in self._lines(MADE_FOR)), None)
-        self.has_ended = bool(self._lines(FLUSH))
+            self.write(f"{BEGAN}{self.id}")
+        self.made_for = _MadeFor(**json.loads(made_for[0])) if made_for else None
+        self.has_ended = FLUSH in lines
 
     def write(self, line: str) -> None:
         self.spark.createDataFrame([(line,)], "value STRING").coalesce(1).write.mode("append").text(self.path)
 
-    def _lines(self, command: str) -> list[str]:
-        """What follows the command on its lines, in the order of the alphabet."""
+    def _lines(self) -> list[str]:
         try:
-            rows = self.spark.read.text(self.path).where(sf.col("value").startswith(command)).collect()
+            return sorted([row.value for row in self.spark.read.text(self.path).collect()])
         except PySparkException as error:
             if error.getCondition() != "PATH_NOT_FOUND":
                 raise
             return []
-        return sorted([row.value.removeprefix(command) for row in rows])
 
 
 # -- what is written to sinks ----------------------------------------------------------------------------------------------
