@@ -36,14 +36,15 @@ AXIS = TimeAxis(None, pa.int64())
 
 @dataclass(frozen=True)
 class Held:
-    """How many bytes of rows a worker holds before it sorts them on disk, and the rows of a batch there."""
+    """How many bytes of rows a worker holds before it sorts them on disk, the rows of a batch there, and how many runs become one."""
 
     n_bytes: int
     batch_rows: int
+    most_runs: int
 
 
-WHOLE = Held(2**30, 1)
-HELD = st.one_of(st.just(WHOLE), st.builds(Held, st.integers(1, 1000), st.integers(1, 4)))
+WHOLE = Held(2**30, 1, 2)
+HELD = st.one_of(st.just(WHOLE), st.builds(Held, st.integers(1, 1000), st.integers(1, 4), st.integers(2, 4)))
 
 
 def by_parts(program: Program, streams: Rows, n_shards: int, held: Held) -> Outcome:
@@ -98,7 +99,8 @@ def part_results(part: Part, data: dict[str, keuka.Stream], n_shards: int, held:
     task = Task(to_bytes(part.tables), tuple(inputs), tuple(outputs), told_as.types, slices, AXIS, keuka.Limits(), 1)
     rows = [sent(data[stream.name], i, sent_as, slices) for i, stream in enumerate(opened)]
     batches = [batch for table in rows for batch in table.to_batches(max_chunksize=3)]
-    with mock.patch.object(worker, "HELD_BYTES", held.n_bytes), mock.patch.object(sorted_runs, "BATCH_ROWS", held.batch_rows):
+    runs = {"BATCH_ROWS": held.batch_rows, "MOST_RUNS": held.most_runs}
+    with mock.patch.object(worker, "HELD_BYTES", held.n_bytes), mock.patch.multiple(sorted_runs, **runs):
         told = pa.Table.from_batches(worker.run_partition(pickle.dumps(task), batches), tagged(told_as.types))
     found = {}
     for output in outputs:

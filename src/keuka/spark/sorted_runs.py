@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import IO
 
 import numpy as np
@@ -22,7 +22,7 @@ from keuka.events.sources import OpenStream
 
 # While runs are merged, one batch of each is in memory.
 BATCH_ROWS, BATCH_BYTES = 2**14, 2**20
-TICK = "_tick"  # the end of an event, beside its columns
+MOST_RUNS = 64  # so many of equal size become one, because all stay open until they are read
 
 
 class SortedRuns:
@@ -30,7 +30,7 @@ class SortedRuns:
         """`stream`: what is known of the stream; it needs no rows."""
         self.stream = stream
         self.n_rows = 0
-        self.files: list[IO[bytes]] = []
+        self.files: list[tuple[int, IO[bytes]]] = []  # and how often their rows were merged
 
     def add(self, table: pa.Table) -> None:
         """Writes rows as a run of their own."""
@@ -43,29 +43,28 @@ class SortedRuns:
             order = np.argsort(end, kind="stable")
             table, end = taken(self.stream, table.combine_chunks(), order), end[order]
         n_rows = max(1, min(BATCH_ROWS, BATCH_BYTES * table.num_rows // table.nbytes))
-        table = table.append_column(TICK, pa.array(end))
-        try:
-            file = tempfile.TemporaryFile(dir=_folder())  # noqa: SIM115  # open until it is read
-            with pa.ipc.new_stream(pa.PythonFile(file, "w"), table.schema) as writer:
-                writer.write_table(table, max_chunksize=n_rows)
-            file.seek(0)
-        except OSError as error:
-            problem = f"a partition of Spark has more rows than a worker holds, and they cannot be written to disk: {error.strerror}"
-            raise data_error("K558", problem, "give `spark.local.dir` more room, or use more `shards`") from None
-        self.files.append(file)
+        table = table.append_column("tick", pa.array(end))  # the end of an event, behind its columns
+        self.files.append((0, _written(table.schema, table.to_batches(max_chunksize=n_rows))))
+        while len(self.files) >= MOST_RUNS and self.files[-MOST_RUNS][0] == self.files[-1][0]:
+            times, together = self.files[-1][0] + 1, [file for _, file in self.files[-MOST_RUNS:]]
+            self.files[-MOST_RUNS:] = [(times, _written(table.schema, self._merged(together)))]
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """All rows in order of time."""
-        runs = [_Run(file) for file in self.files]
+        for batch in self._merged([file for _, file in self.files]):
+            yield batch.remove_column(batch.num_columns - 1)
+
+    def _merged(self, files: list[IO[bytes]]) -> Iterator[pa.RecordBatch]:
+        runs = [_Run(file) for file in files]
         while runs:
             # Later batches of every run have later rows, so up to here the rows at hand are all there are.
             upto = min([int(run.ends[-1]) for run in runs])
             pieces = [piece for run in runs if (piece := run.take(upto)).num_rows]
             table = pa.Table.from_batches(pieces)
             if len(pieces) > 1:
-                order = np.argsort(table[TICK].to_numpy(), kind="stable")
+                order = np.argsort(table.column(table.num_columns - 1).to_numpy(), kind="stable")
                 table = taken(self.stream, table.combine_chunks(), order)
-            yield from table.drop_columns([TICK]).to_batches()
+            yield from table.to_batches()
             runs = [run for run in runs if run.go_on()]
 
 
@@ -78,7 +77,7 @@ class _Run:
 
     def _take_up(self, batch: pa.RecordBatch) -> None:
         self.batch = batch
-        self.ends: Int64Array = batch.column(TICK).to_numpy()
+        self.ends: Int64Array = batch.column(batch.num_columns - 1).to_numpy()
 
     def take(self, upto: int) -> pa.RecordBatch:
         """The rows that end at a tick or before."""
@@ -95,6 +94,20 @@ class _Run:
                 return False
             self._take_up(batch)
         return True
+
+
+def _written(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> IO[bytes]:
+    """A file of these rows, which is open, and gone when it is closed."""
+    try:
+        file = tempfile.TemporaryFile(dir=_folder())  # noqa: SIM115  # open until it is read
+        with pa.ipc.new_stream(pa.PythonFile(file, "w"), schema) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+        file.seek(0)
+    except OSError as error:
+        problem = f"a partition of Spark has more rows than a worker holds, and they cannot be written to disk: {error.strerror}"
+        raise data_error("K558", problem, "give `spark.local.dir` more room, or use more `shards`") from None
+    return file
 
 
 def _folder() -> str | None:
