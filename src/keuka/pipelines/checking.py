@@ -63,6 +63,7 @@ ARRIVING = (
     *("maxfilespertrigger", "maxbytespertrigger", "latestfirst", "maxfileage", "filenameonly"),
     *("cleansource", "sourcearchivedir", "maxcachedfiles", "discardcachedinputratio"),
 )
+BATCH_BYTES = 2**28  # of files in a micro-batch, which Spark and the shards hold
 # What readers without Spark do anyway; other options they do not have.
 ALWAYS = {("header", "true"), ("inferschema", "true"), ("multiline", "true"), ("mode", "failfast")}
 
@@ -191,7 +192,10 @@ def _foreign(stream: Input) -> list[str]:
 
 
 def arriving_options(stream: Input) -> dict[str, str]:
-    return {name: value for name, value in stream.options.items() if name.lower() in ARRIVING}
+    """Spark's options about files that come later. Without a limit the first micro-batch would be all files that are there."""
+    said = {name: value for name, value in stream.options.items() if name.lower() in ARRIVING}
+    is_limited = stream.format not in OF_FILES or {name.lower() for name in said} & {"maxfilespertrigger", "maxbytespertrigger"}
+    return said if is_limited else {**said, "maxBytesPerTrigger": str(BATCH_BYTES)}
 
 
 def _has_partitions(files: Files) -> bool:

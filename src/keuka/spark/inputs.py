@@ -52,7 +52,7 @@ class Read:
     files: TextFiles | None = None
     opened: OpenStream | None = None  # the same files as Keuka reads them itself
     head: Head | None = None  # what it reads of files that only Spark can read
-    has_files: bool = False  # does Spark know of which file a row is?
+    has_files: bool = False  # does Spark know of which file a row is? Then the last column of the frame says so
     columns: tuple[ParquetColumn, ...] = ()  # of Parquet files that Keuka looked at; after them come those of directories
 
     def is_readable(self, i: int) -> bool:
@@ -71,8 +71,9 @@ def read(spark: SparkSession, name: str, stream: Input, rejects: bool, here: boo
     files = files_of(stream, here) if stream.format == "parquet" and stream.schema is None and plainly_read(stream) else None
     if files is not None:
         return _parquet_files(spark, name, stream, files, rejects, arriving)
-    frame = _frame(spark, stream, arriving)
-    return Read(arrow_schema(name, frame.schema), frame, has_files=stream.format in OF_FILES)
+    frame, has_files = _frame(spark, stream, arriving), stream.format in OF_FILES
+    columns = frame.schema.fields[:-1] if has_files else frame.schema.fields
+    return Read(arrow_schema(name, StructType(columns)), frame, has_files=has_files)
 
 
 def _text_files(
@@ -121,8 +122,8 @@ def _parquet_files(
     others = [file.schema for file in each_file(opened.header.times)] if shows_all else []
     columns = parquet_columns.columns_of(first.schema, others, spark)
     asked = StructType([StructField(column.name, column.spark) for column in columns if column.spark is not None])
-    frame = load(spark, "parquet", UTC, asked, stream.all_paths, arriving)
-    folders = arrow_schema(name, StructType(frame.schema.fields[len(asked) :]))
+    frame = load(spark, "parquet", UTC, asked, stream.all_paths, arriving, _with_file())
+    folders = arrow_schema(name, StructType(frame.schema.fields[len(asked) : -1]))
     schema = pa.schema([*[(column.name, column.arrow) for column in columns], *folders])
     return Read(schema, frame, opened=opened, has_files=True, columns=columns)
 
@@ -138,7 +139,8 @@ def _frame(spark: SparkSession, stream: Input, arriving: Mapping[str, str] | Non
     # Texts and directories (`day=2024-01-02`) hold times in one zone, whatever the zone of the session.
     defaults = READ_OPTIONS.get(stream.format, {}) | (UTC if stream.format in OF_FILES else {})
     options = {name: value for name, value in stream.options.items() if name not in arriving_options(stream)}
-    read_ = functools.partial(load, spark, stream.format, with_defaults(options, defaults), paths=stream.all_paths)
+    shown = _with_file() if stream.format in OF_FILES else ["*"]
+    read_ = functools.partial(load, spark, stream.format, with_defaults(options, defaults), paths=stream.all_paths, columns=shown)
     is_declared = stream.schema is not None
     declared = declared_columns(stream)
     if is_declared and (declared is None or stream.format not in ("parquet", "orc", "avro")):
@@ -146,12 +148,18 @@ def _frame(spark: SparkSession, stream: Input, arriving: Mapping[str, str] | Non
     if arriving is not None and stream.format not in OF_FILES:
         return read_(schema=None, arriving=arriving)  # what is no file says its columns itself
     infers = {"inferSchema": "true"} if stream.format == "csv" else {}
-    there = load(spark, stream.format, {**with_defaults(options, defaults), **infers}, None, stream.all_paths, None)
+    there = load(spark, stream.format, {**with_defaults(options, defaults), **infers}, None, stream.all_paths, None, shown)
     if arriving is None and not is_declared:
         return there
     # Columns that are not declared are as they are.
     types = {column.name: spark_type(column.type) for column in declared or ()}
-    return read_(schema=StructType([StructField(f.name, types.get(f.name, f.dataType)) for f in there.schema]), arriving=arriving)
+    own = there.schema.fields[: len(there.schema) - len(shown) + 1]
+    return read_(schema=StructType([StructField(f.name, types.get(f.name, f.dataType)) for f in own]), arriving=arriving)
+
+
+def _with_file() -> list[Column | str]:
+    """All columns, and the file."""
+    return ["*", text_streams.places()[0]]
 
 
 # -- which rows are events -------------------------------------------------------------------------------------------------
@@ -204,8 +212,8 @@ class Source:
         assert self.read.frame is not None
         # r0 is what Spark reads, c0 the value.
         names = [f"r{i}" for i in range(len(self.schema)) if self.read.is_readable(i)]
-        file = text_streams.places()[0] if self.read.has_files else sf.lit(None).cast("string").alias(text_streams.FILE)
-        placed = self.read.frame.select("*", file).toDF(*names, text_streams.FILE)
+        file = [] if self.read.has_files else [sf.lit(None).cast("string")]
+        placed = self.read.frame.select("*", *file).toDF(*names, text_streams.FILE)
         return placed.select("*", *[self._value(i).alias(f"c{i}") for i in range(len(self.schema))])
 
     def _value(self, i: int) -> Column:

@@ -98,11 +98,10 @@ class TextFiles:
     def _csv_texts(self, spark: SparkSession) -> DataFrame:
         options = {**CSV_OPTIONS, "sep": self.csv.separator, "header": "true" if self.csv.header is True else "false"}
         texts = StructType([StructField(name, StringType()) for name in (*self.schema.names, BROKEN)])
-        read = load(spark, "csv", options, texts, self.paths, self.arriving)
         whole = sf.col(BROKEN).isNull()
         n_fields = sf.regexp_count(BROKEN, sf.lit(_separators(self.csv.separator))) + 1
         breaks = functools.reduce(operator.add, [_count_breaks(_named(name)) for name in self.schema.names[: self.n_fields]])
-        return read.select(
+        columns: list[Column | str] = [
             *[sf.when(whole, _named(name)).alias(f"o{i}") for i, name in enumerate(self.schema.names)],
             BROKEN,
             (~whole).alias(IS_BROKEN),
@@ -110,7 +109,8 @@ class TextFiles:
             sf.when(whole, breaks).otherwise(_count_breaks(sf.col(BROKEN))).alias(N_BREAKS),
             sf.lit(False).alias(BLANK),
             *places(),
-        )
+        ]
+        return load(spark, "csv", options, texts, self.paths, self.arriving, columns)
 
     def _csv_values(self, scanned: DataFrame) -> DataFrame:
         columns = []
@@ -125,10 +125,10 @@ class TextFiles:
     def _json_lines(self, spark: SparkSession) -> DataFrame:
         folders = self.schema.names[self.n_fields :]
         texts = StructType([StructField(name, StringType()) for name in ("value", *folders)])
-        read = load(spark, "text", {"lineSep": "\n"}, texts, self.paths, self.arriving)
         said = [_named(name).alias(f"o{self.n_fields + i}") for i, name in enumerate(folders)]
         line = sf.regexp_replace("value", "^\ufeff", "")
-        return read.select(line.alias(RAW), (sf.trim(line) == "").alias(BLANK), sf.lit(0).alias(N_BREAKS), *said, *places())
+        columns = [line.alias(RAW), (sf.trim(line) == "").alias(BLANK), sf.lit(0).alias(N_BREAKS), *said, *places()]
+        return load(spark, "text", {"lineSep": "\n"}, texts, self.paths, self.arriving, columns)
 
     def _json_values(self, scanned: DataFrame, columns: Sequence[str]) -> DataFrame:
         """Each line is parsed once, into the types of the columns that are read. Only where that does not prove all of them good, and for
@@ -298,15 +298,21 @@ def load(
     schema: StructType | str | None,
     paths: Sequence[str],
     arriving: Mapping[str, str] | None,
+    columns: Sequence[Column | str] = ("*",),
 ) -> DataFrame:
-    """The rows of all paths: those that are there, or with `arriving` also those that come later."""
+    """The rows of all paths: those that are there, or with `arriving` also those that come later.
+
+    Of a union nobody knows which file a row is of, so `columns` are those of each path. Spark knows streaming sources by their order,
+    which is that of the paths' names: the order in a file may change.
+    """
     if arriving is None:
         reader = spark.read.format(format).options(**options)
-        return (reader if schema is None else reader.schema(schema)).load(list(paths) or None)
+        return (reader if schema is None else reader.schema(schema)).load(list(paths) or None).select(*columns)
     streams = []
-    for path in paths or (None,):
+    for path in sorted(paths) or (None,):
         stream = spark.readStream.format(format).options(**options, **arriving)
-        streams.append((stream if schema is None else stream.schema(schema)).load(path if path is None else _streamed(path)))
+        rows = (stream if schema is None else stream.schema(schema)).load(path if path is None else _streamed(path))
+        streams.append(rows.select(*columns))
     return functools.reduce(DataFrame.union, streams)
 
 
