@@ -202,6 +202,78 @@ def test_a_sink_knows_its_checkpoint():
     assert len(rows_of("out")) == 5
 
 
+def test_a_sink_that_another_run_has_taken_is_left_alone(monkeypatch: pytest.MonkeyPatch):
+    """Otherwise a run would take directories of the other one for its own from before a crash, and leave its rows out."""
+    from keuka.spark import streaming_pipelines
+
+    arrive(0, *ROWS)
+    write = streaming_pipelines._Target.write
+
+    def take_it_before(self: Any, rows: Any, batch_id: int) -> None:
+        pipeline(Sink("json", path="out", mode="overwrite"), run=RunSettings(), options={}).run(embedded=True)
+        write(self, rows, batch_id)
+
+    monkeypatch.setattr(streaming_pipelines._Target, "write", take_it_before)
+    with pytest.raises(keuka.KeukaError, match=r"K606.*the sink does not belong to this run any more"):
+        pipeline(Sink("json", path="out")).run()
+    assert len(rows_of("out")) == 5
+    monkeypatch.setattr(streaming_pipelines._Target, "write", write)
+    pipeline(Sink("json", path="other")).run()
+    assert in_order(rows_of("out")) == in_order(rows_of("other"))
+
+
+def test_paths_may_change_their_order_and_nothing_else():
+    Path("more").mkdir()
+    arrive(0, *ROWS[:5])
+    arrive(1, *ROWS[5:])
+    os.rename("in/001.csv", "more/001.csv")
+
+    def run(n_rows: int, *paths: str) -> None:
+        """Until so many rows were read, and no more come."""
+        streams = {"S": Input("csv", paths=paths, time="at", lateness=20)}
+        batches: list[Batch] = []
+
+        def stop(batch: Batch) -> None:
+            batches.append(batch)
+            if sum([batch.read["S"] for batch in batches]) >= n_rows:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            keuka.Pipeline(streams, [Queries(text=QUERY)], [Sink("json", path="out")], GOES_ON, SparkSettings(shards=2)).run(on_batch=stop)
+        assert sum([batch.read["S"] for batch in batches]) == n_rows
+
+    run(9, "more", "in")
+    Path("in/new.csv").write_text(f"{HEADER}\n13,b,3\n")
+    run(1, "in", "more")
+    with pytest.raises(keuka.DataError, match=r"K557.*other paths of `S`"):
+        run(0, "in")
+
+
+def test_a_micro_batch_has_a_limit_unless_the_pipeline_says_otherwise():
+    from keuka.pipelines.checking import arriving_options
+
+    limit = {"maxBytesPerTrigger": str(2**28)}
+    assert arriving_options(Input("csv", path="in")) == limit
+    assert arriving_options(Input("csv", path="in", options={"latestFirst": True})) == {"latestFirst": "true"} | limit
+    assert arriving_options(Input("csv", path="in", options={"maxfilespertrigger": 3})) == {"maxfilespertrigger": "3"}
+    assert arriving_options(Input("rate")) == {}
+
+
+def test_a_shard_that_holds_too_much_says_what_would_help():
+    rows = [f"{i},{i},{i}" for i in range(50_000)]
+    arrive(0, *rows)
+    sink, settings = Sink("json", path="out"), SparkSettings(shards=2)
+    streams = {"S": Input("csv", path="in", time="at")}
+    given = keuka.Pipeline(streams, [Queries(text=QUERY)], [sink], ENDS, settings, keuka.Limits(memory="1 MB"))
+    with pytest.raises(keuka.DataError) as caught:
+        given.run()
+    text = str(caught.value)
+    assert "K518" in text
+    assert "a shard of the query needs more memory than its limit of 1 MB" in text
+    assert "`Rises` holds most" in text
+    assert "engine" not in text
+
+
 def test_a_run_that_cannot_begin_changes_nothing():
     """What is wrong with one sink, or with the checkpoint, is said before another one is overwritten."""
     arrive(0, *ROWS)
@@ -215,6 +287,11 @@ def test_a_run_that_cannot_begin_changes_nothing():
         pipeline(overwriting, Sink("json", path="foreign", mode="overwrite"), run=other).run()
     with pytest.raises(keuka.DataError, match=r"K557.*another lateness"):
         pipeline(Sink("json", path="out"), lateness=3).run()
+    idle = RunSettings(mode="streaming", checkpoint="checkpoint", trigger="available_now", idle_after="1 min")
+    with pytest.raises(keuka.DataError, match=r"K557.*another `idle_after`"):
+        pipeline(Sink("json", path="out"), run=idle).run()
+    with pytest.raises(keuka.DataError, match=r"K557.*`price` of `S` as int64 instead of string, which `schema` can declare"):
+        pipeline(Sink("json", path="out"), schema="at BIGINT, name STRING, price STRING").run()
     falls = QUERY.replace("$2.price > $1.price", "$2.price < $1.price")
     with pytest.raises(keuka.DataError, match=r"K557.*another meaning"):
         pipeline(Sink("json", path="out"), query=falls).run()

@@ -16,7 +16,6 @@ from keuka.automaton.compile import compile_tables
 from keuka.automaton.contract import Plan
 from keuka.automaton.fingerprint import fingerprint
 from keuka.automaton.tables import Tables
-from keuka.diagnostics import listing
 from keuka.plan.planner import select_stages
 from keuka.schema import MAX_TICK, TimeAxis
 
@@ -112,9 +111,9 @@ def divide_endless(planned: Plan) -> tuple[Part, ...]:
 
 
 def _endless(part: Part) -> Part:
-    names = listing(part.outputs, 4)
-    reason = f"{names} compare no column of all their events for equality"
-    return replace(part, division=Undivided(reason)) if isinstance(part.division, BySlices) else part
+    if isinstance(part.division, ByKey):
+        return part
+    return replace(part, division=Undivided("no column of all events is compared for equality"))
 
 
 def _alike(alone: Mapping[str, Part]) -> list[list[str]]:

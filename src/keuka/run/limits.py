@@ -125,6 +125,18 @@ def out_of_memory(limit: int, held: Mapping[str, Usage], remedy: str) -> DataErr
     return data_error("K518", message, SMALLER, remedy, where=_most(held))
 
 
+def out_of_memory_in_shard(limit: int, outputs: str, used: Usage, waiting: Mapping[str, tuple[int, int]]) -> DataError:
+    """A shard of a query over streams that go on holds too much. `waiting`: by stream, rows that wait, and the bytes they take."""
+    stream = max(waiting, key=lambda name: waiting[name][1])
+    n_rows, n_bytes = waiting[stream]
+    held = (
+        _most({outputs: used}) if n_bytes < used.n_bytes else f"stream `{stream}` holds most: {show_bytes(n_bytes)} for {n_rows:,} events"
+    )
+    message = f"a shard of the query needs more memory than its limit of {show_bytes(limit)}"
+    fewer = "or let fewer rows wait: less `lateness`, `idle_after=` for a stream that falls silent, and fewer rows in a micro-batch"
+    return data_error("K518", message, SMALLER, fewer, raise_memory(limit), where=held)
+
+
 def too_much_waits(limit: int, n_bytes: int, stream: str) -> DataError:
     """Rows that were read wait for others."""
     message = f"{show_bytes(n_bytes)} of events wait to be brought into order, and the limit of memory is {show_bytes(limit)}"

@@ -134,11 +134,12 @@ def results(
     for part in parts:
         if isinstance(part.division, Undivided):
             names = listing([name for name, _, _ in part.plan.outputs], 4)
-            remedy = "add an equality of one column between all events, or a window, so that it can be divided"
+            window = "" if going & read else ", or a window,"  # a shard of a stream that goes on is of keys, not of times
+            remedy = f"add an equality of one column between all events{window} so that it can be divided"
             log.warning("%s runs on one worker: %s; %s", names, part.division.reason, remedy)
     if in_one_task:
         parts = (Part(prepared.plan, prepared.tables, Together()),)
-    allowed = limits or Limits(), _tasks_at_once(spark)
+    allowed = limits or Limits(), 1 if in_one_task else _tasks_at_once(spark)
     if going & read:
         if allowed[0].seconds is not None or allowed[0].matches is not None:
             problem = "limits of seconds and matches are for runs that end, and these streams go on"

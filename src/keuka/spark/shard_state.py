@@ -80,7 +80,6 @@ def advance(task_: bytes, store: Store, arrived: Arrived) -> Iterator[tuple[int,
     """
     began = clock.perf_counter_ns()
     task = load_task(task_)
-    arrived = replace(arrived, idle_after=task.idle_after)
     head = store.head()
     shard, n_restored = _take_up(task_, store, head)
     before = shard.numbers()
@@ -161,6 +160,7 @@ ANOTHER = {
     "columns": "other columns of its streams",
     "key": "another key",
     "lateness": "another lateness",
+    "idle_after": "another `idle_after`",
 }
 
 
@@ -174,6 +174,7 @@ def describe(task: ShardTask) -> dict[str, Any]:
         "columns": columns,
         "key": dict(zip(names, task.key, strict=True)),
         "lateness": dict(zip(names, task.lateness, strict=True)),
+        "idle_after": task.idle_after,
         "shards": len(task.keys),
     }
     return dict(json.loads(json.dumps(facts)))  # as it comes out of a checkpoint
@@ -182,14 +183,26 @@ def describe(task: ShardTask) -> dict[str, Any]:
 def require_same(theirs: dict[str, Any], own: dict[str, Any]) -> None:
     """K557 if a checkpoint was made for something else."""
     differing = [text for what, text in ANOTHER.items() if own[what] != theirs[what]]
+    differing += _other_types(theirs["columns"], own["columns"])
     if own["shards"] != theirs["shards"]:
         differing.append(f"{theirs['shards']} shards instead of {own['shards']}")
     if differing:
         raise another_checkpoint(differing)
 
 
+def _other_types(theirs: dict[str, Any], own: dict[str, Any]) -> list[str]:
+    """The columns that have another type now: types of files are those of the files that are there when a run begins."""
+    found = []
+    for stream in [stream for stream in own if stream in theirs]:
+        before = dict(theirs[stream][0])
+        changed = [(name, before[name], now) for name, now in own[stream][0] if before.get(name, now) != now]
+        found += [f"`{name}` of `{stream}` as {was} instead of {now}, which `schema` can declare" for name, was, now in changed]
+    return found[:3]
+
+
 def another_checkpoint(differing: Sequence[str]) -> DataError:
-    problem = f"the checkpoint belongs to a streaming query with {' and '.join(differing)}"
+    first = "".join([f"{text}, " for text in differing[:-2]])
+    problem = f"the checkpoint belongs to a streaming query with {first}{' and '.join(differing[-2:])}"
     return data_error("K557", problem, "start with another checkpoint, or go back to what it was made with")
 
 

@@ -18,12 +18,13 @@ import numpy as np
 import pyarrow as pa
 
 from keuka.automaton.tables import Tables, from_bytes
+from keuka.errors import DataError
 from keuka.events.columns import bytes_of
 from keuka.events.frontiers import BEGINNING, INFINITE, row_indices
 from keuka.events.order import read_times
 from keuka.events.sources import OpenStream
 from keuka.run import live_state, state_bytes
-from keuka.run.limits import Limits, ManyMatchesError
+from keuka.run.limits import Limits, ManyMatchesError, out_of_memory_in_shard
 from keuka.run.live import Live, LoadedRule
 from keuka.run.state_bytes import write_table
 from keuka.schema import TimeAxis
@@ -151,11 +152,9 @@ class Arrived:
     last: Mapping[int, int]  # by input: the largest end of all rows of the batch, whosoever they are
     rows: tuple[tuple[int, bytes], ...]  # by input
     commands: tuple[str, ...] = ()
-    idle_after: float | None = None  # seconds after which a silent stream was no longer waited for
 
     def to_bytes(self) -> bytes:
-        facts = {"now": self.now, "last": list(self.last.items()), "of": [of for of, _ in self.rows]}
-        facts |= {"commands": self.commands, "idle_after": self.idle_after}
+        facts = {"now": self.now, "last": list(self.last.items()), "of": [of for of, _ in self.rows], "commands": self.commands}
         sections = {f"rows/{i}": content for i, (_, content) in enumerate(self.rows)}
         return state_bytes.pack({"facts": json.dumps(facts).encode(), **sections})
 
@@ -164,7 +163,7 @@ class Arrived:
         sections = state_bytes.unpack(entry)
         facts = json.loads(sections["facts"])
         rows = [(of, sections[f"rows/{i}"]) for i, of in enumerate(facts["of"])]
-        return cls(facts["now"], dict(facts["last"]), tuple(rows), tuple(facts["commands"]), facts["idle_after"])
+        return cls(facts["now"], dict(facts["last"]), tuple(rows), tuple(facts["commands"]))
 
 
 class Shard:
@@ -173,7 +172,7 @@ class Shard:
     def __init__(self, task: ShardTask, tables: bytes) -> None:
         self.task = task
         self.now = 0
-        self.live = Live(lambda: self.now / 1e6, None, keep_late=bool(task.late), tells_late=False)
+        self.live = Live(lambda: self.now / 1e6, task.idle_after, keep_late=bool(task.late), tells_late=False)
         self.live.memory_limit = limits_of_task(task.limits, task.n_tasks).n_bytes
         for input_ in task.inputs:
             self.live.open(_opened(input_))
@@ -187,7 +186,6 @@ class Shard:
             for stream in live.streams.values():
                 stream.heard = arrived.now / 1e6
         self.now = arrived.now
-        live.idle_after = arrived.idle_after
         for of, content in arrived.rows:
             name = task.inputs[of].name
             live.take(name, live.streams[name].intake.read(pa.ipc.open_stream(content).read_all()))
@@ -205,6 +203,8 @@ class Shard:
                 live.run(INFINITE if is_end else None)
             except ManyMatchesError:
                 is_done = False
+            except DataError as error:
+                raise self._explained(error) from None
             if live.delivery.n_found:
                 matches = live.delivery.deliver()
                 for output in task.outputs:
@@ -213,6 +213,14 @@ class Shard:
                         yield output.number, table
             if is_done:
                 break
+
+    def _explained(self, error: DataError) -> DataError:
+        """What is said of an engine that holds too much, for a shard."""
+        if error.code != "K518":
+            return error
+        waiting = {name: (stream.arrivals.n_held, stream.n_bytes) for name, stream in self.live.streams.items()}
+        names = ", ".join([output.name for output in self.task.outputs])
+        return out_of_memory_in_shard(self.live.memory_limit, names, self.live.usage(RULE), waiting)
 
     def _late_rows(self) -> Iterator[tuple[int, pa.Table]]:
         wanted = {output.name: output for output in self.task.late}

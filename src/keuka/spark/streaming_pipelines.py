@@ -30,7 +30,7 @@ from keuka.events.clocks import seconds_of, time_of
 from keuka.events.frontiers import BEGINNING, INFINITE
 from keuka.events.parts import new_part, parts_of, resolve, sync
 from keuka.events.rejection import REASON, STREAM, rejected_schema
-from keuka.pipelines.checking import Bound, described, staged_path
+from keuka.pipelines.checking import OF_FILES, Bound, described, staged_path
 from keuka.pipelines.staging import INSIDE, MARKER, find_obstacle, make_directory, recover
 from keuka.pipelines.values import (
     AVAILABLE_NOW,
@@ -95,7 +95,8 @@ def run(
         with explained("plan the queries"):
             found, frame, outputs = _tell(spark, settings, bound, sources, checkpoint.path)
         targets = [target for sink in bound.sinks if (target := _target(spark, sink, here, checkpoint.id, outputs)) is not None]
-        made_for = _MadeFor(n_shards, [describe(task) for task in found.shard_tasks], bound.has_sink(REJECTED), bound.has_sink(LATE))
+        paths = {name: sorted(bound.streams[name].all_paths) for name, source in sources.items() if source.is_read}
+        made_for = _MadeFor(n_shards, [describe(task) for task in found.shard_tasks], paths, bound.has_sink(REJECTED), bound.has_sink(LATE))
         if checkpoint.made_for is not None:
             made_for.require_same(checkpoint.made_for)
         for target in targets:
@@ -160,6 +161,7 @@ class _MadeFor:
 
     n_shards: int
     shards: list[dict[str, Any]]  # of each part
+    paths: dict[str, list[str]]  # by stream; Spark would take the files of another path for new ones
     rejects: bool  # has a sink the rejected rows? Then Spark reads every stream twice, and goes on with no other number of sources
     keeps_late: bool  # and one the late rows? Then shards get all columns
 
@@ -167,6 +169,8 @@ class _MadeFor:
         """K557 if another checkpoint was made for something else."""
         if len(theirs.shards) != len(self.shards):
             raise another_checkpoint(["queries that are divided in another way"])
+        if theirs.paths != self.paths and {*theirs.paths} == {*self.paths}:
+            raise another_checkpoint([f"other paths of `{name}`" for name, paths in self.paths.items() if theirs.paths[name] != paths])
         for name, before, now in (("rejected", theirs.rejects, self.rejects), ("late", theirs.keeps_late, self.keeps_late)):
             if before != now:
                 raise another_checkpoint([f"{'a' if before else 'no'} sink of {name} rows"])
@@ -219,11 +223,16 @@ class _Target:
     sink: Sink
     local: Path | None
     checkpoint: str
-    is_ours: bool = False  # has this checkpoint written there before?
+
+    def is_ours(self) -> bool:
+        """Was this checkpoint the last that wrote to the directory?"""
+        assert self.local is not None
+        marker = self.local / MARKER
+        return marker.exists() and self.checkpoint in marker.read_text(encoding="utf-8")
 
     def prepare(self) -> None:
         """Makes the directory, in which a marker names the checkpoint. What is overwritten is moved away first, as a whole."""
-        if self.local is None or self.is_ours:
+        if self.local is None or self.is_ours():
             return
         recover([self.local])  # a killed run may have left what it moved away
         if self.sink.mode == "overwrite" and self.local.exists():
@@ -241,11 +250,17 @@ class _Target:
         shown, options = as_text(rows, self.sink.format, self.sink.options)
         writer = shown.write.format(self.sink.format).options(**options)
         if self.local is None:
-            if self.sink.path is None:  # a table, or what else a format of Spark's is; it takes rows as they come
+            if (
+                self.sink.path is None or self.sink.format not in OF_FILES
+            ):  # a table of a kind that keeps its own log takes rows as they come
                 writer.mode("append").save()
             else:
                 writer.mode("overwrite").save(f"{self.sink.path}/{CHECKPOINT}={self.checkpoint}/{BATCH}={batch_id}")
             return
+        if not self.is_ours():
+            problem = "the sink does not belong to this run any more: another run has taken it, or it was removed"
+            help = ("let one run alone write to it; then start this one again, with another path",)
+            raise PipelineError(Diagnostic("K606", problem, label=f"`{self.local}`", help=help))
         place = self.local / f"{BATCH}={batch_id}"
         if place.exists():
             return  # from before a crash
@@ -266,23 +281,23 @@ def _target(spark: SparkSession, sink: Sink, here: bool, checkpoint: str, output
             raise PipelineError(Diagnostic("K607", "streaming over Spark Connect has no console", help=("write to a directory",)))
         return None
     local = staged_path(sink, here)
-    if sink.path is not None:
+    if sink.path is not None and sink.format in OF_FILES:
         _check_columns(sink, (BATCH,) if local is not None else (CHECKPOINT, BATCH), outputs)
     if local is None:
         if sink.mode != "append":
             help = ('write `mode = "append"`: each micro-batch is written as it comes, and what is there is not looked at',)
-            raise PipelineError(Diagnostic("K606", "a streaming run adds to a sink that is elsewhere", label=f"`{sink.path}`", help=help))
+            problem = f"a streaming run adds to a sink that {'is elsewhere' if sink.format in OF_FILES else 'Spark keeps'}"
+            raise PipelineError(Diagnostic("K606", problem, label=f"`{sink.path or sink.format}`", help=help))
         return _Target(sink, None, checkpoint)
-    target = resolve(local)
-    marker = target / MARKER
-    if marker.exists() and checkpoint in marker.read_text(encoding="utf-8"):
-        return _Target(sink, target, checkpoint, is_ours=True)
-    obstacle = find_obstacle(target, sink.mode)
-    if obstacle is None and sink.mode == "append" and any(target.glob(f"{BATCH}=*")):
+    target = _Target(sink, place := resolve(local), checkpoint)
+    if target.is_ours():
+        return target
+    obstacle = find_obstacle(place, sink.mode)
+    if obstacle is None and sink.mode == "append" and any(place.glob(f"{BATCH}=*")):
         obstacle = ("the sink has micro-batches of another checkpoint", "go on with that one, or name another path for the sink")
     if obstacle is not None:
         raise PipelineError(Diagnostic("K606", obstacle[0], label=f"`{local}`", help=obstacle[1:]))
-    return _Target(sink, target, checkpoint)
+    return target
 
 
 def _check_columns(sink: Sink, taken: Sequence[str], outputs: Outputs) -> None:
