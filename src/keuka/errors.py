@@ -132,7 +132,7 @@ EXPLANATIONS: dict[str, str] = {
     "K554": "Spark did not start: its master cannot be reached or understood, or one of its settings is wrong.",
     "K555": "Spark's executors cannot import the same version of Keuka as the driver. They are other processes, often on other machines, and have their own Python. Send them one with `keuka pack`, or install Keuka there.",
     "K556": "A streaming query keeps what it remembers in Spark's state store, and that must be RocksDB: Spark's usual one cannot hold several kinds of state. Set it before the query starts.",
-    "K557": "A streaming query was started with the checkpoint of another one: its meaning, its columns, its key, its latenesses, the number of its shards or its sinks of late and rejected rows are not those that the checkpoint was made with. What it remembers would be wrong there.",
+    "K557": "A streaming query was started with the checkpoint of another one: its meaning, its columns, its key, its latenesses, its `idle_after`, its paths, the number of its shards or its sinks of late and rejected rows are not those that the checkpoint was made with. What it remembers would be wrong there.",
     "K558": "A worker of Spark sorts the rows of a large partition on disk, and there is no room, or it may not write there. The directory is the one that Spark gives its workers: `spark.local.dir`, or what the cluster manager says instead.",
     "K601": "A pipeline file cannot be read, or is not TOML.",
     "K602": "A pipeline file has a table or a key that means nothing there. Keys are never ignored, because a misspelt one would be.",

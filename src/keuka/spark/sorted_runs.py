@@ -42,19 +42,18 @@ class SortedRuns:
         if not ascending(end):
             order = np.argsort(end, kind="stable")
             table, end = taken(self.stream, table.combine_chunks(), order), end[order]
-        n_rows = max(1, min(BATCH_ROWS, BATCH_BYTES * table.num_rows // table.nbytes))
         table = table.append_column("tick", pa.array(end))  # the end of an event, behind its columns
-        self.files.append((0, _written(table.schema, table.to_batches(max_chunksize=n_rows))))
+        self.files.append((0, _written(table.schema, [table])))
         while len(self.files) >= MOST_RUNS and self.files[-MOST_RUNS][0] == self.files[-1][0]:
             times, together = self.files[-1][0] + 1, [file for _, file in self.files[-MOST_RUNS:]]
             self.files[-MOST_RUNS:] = [(times, _written(table.schema, self._merged(together)))]
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """All rows in order of time."""
-        for batch in self._merged([file for _, file in self.files]):
-            yield batch.remove_column(batch.num_columns - 1)
+        for table in self._merged([file for _, file in self.files]):
+            yield from table.remove_column(table.num_columns - 1).to_batches()
 
-    def _merged(self, files: list[IO[bytes]]) -> Iterator[pa.RecordBatch]:
+    def _merged(self, files: list[IO[bytes]]) -> Iterator[pa.Table]:
         runs = [_Run(file) for file in files]
         while runs:
             # Later batches of every run have later rows, so up to here the rows at hand are all there are.
@@ -64,7 +63,7 @@ class SortedRuns:
             if len(pieces) > 1:
                 order = np.argsort(table.column(table.num_columns - 1).to_numpy(), kind="stable")
                 table = taken(self.stream, table.combine_chunks(), order)
-            yield from table.to_batches()
+            yield table
             runs = [run for run in runs if run.go_on()]
 
 
@@ -96,13 +95,13 @@ class _Run:
         return True
 
 
-def _written(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> IO[bytes]:
-    """A file of these rows, which is open, and gone when it is closed."""
+def _written(schema: pa.Schema, tables: Iterable[pa.Table]) -> IO[bytes]:
+    """A file of these rows, in small batches, which is open, and gone when it is closed."""
     try:
         file = tempfile.TemporaryFile(dir=_folder())  # noqa: SIM115  # open until it is read
         with pa.ipc.new_stream(pa.PythonFile(file, "w"), schema) as writer:
-            for batch in batches:
-                writer.write_batch(batch)
+            for table in tables:
+                writer.write_table(table, max_chunksize=max(1, min(BATCH_ROWS, BATCH_BYTES * table.num_rows // table.nbytes)))
         file.seek(0)
     except OSError as error:
         problem = f"a partition of Spark has more rows than a worker holds, and they cannot be written to disk: {error.strerror}"

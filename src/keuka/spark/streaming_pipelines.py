@@ -250,10 +250,8 @@ class _Target:
         shown, options = as_text(rows, self.sink.format, self.sink.options)
         writer = shown.write.format(self.sink.format).options(**options)
         if self.local is None:
-            if (
-                self.sink.path is None or self.sink.format not in OF_FILES
-            ):  # a table of a kind that keeps its own log takes rows as they come
-                writer.mode("append").save()
+            if self.sink.path is None or self.sink.format not in OF_FILES:
+                writer.mode("append").save(self.sink.path)  # a table, or what keeps a log of its own: it takes rows as they come
             else:
                 writer.mode("overwrite").save(f"{self.sink.path}/{CHECKPOINT}={self.checkpoint}/{BATCH}={batch_id}")
             return
